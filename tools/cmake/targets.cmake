@@ -95,6 +95,7 @@ function(ps_register_test test binary filter label timeout_s serial)
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
   set(environment
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1"
     "TSAN_OPTIONS=second_deadlock_stack=1:halt_on_error=1")
   if(TARGET pagestorm)
