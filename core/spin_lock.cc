@@ -1,0 +1,57 @@
+#include "core/spin_lock.h"
+
+namespace pagestorm {
+
+SpinLock::SpinLock(Engine& engine, LockRank rank, const char* class_name)
+    : virtual_(engine.kind() == EngineKind::kVirtual),
+      sync_in_cs_(engine.config().sync_in_cs),
+      rank_(rank),
+      lock_ns_(engine.config().costs.lock_ns),
+      engine_(engine),
+      class_name_(class_name) {}
+
+std::int64_t SpinLock::TransferCost(const Cpu& cpu) const {
+  return last_cpu_ == kNoCpu ? 0 : engine_.TransferNs(last_cpu_, cpu.id);
+}
+
+bool SpinLock::try_lock() {
+  Task& task = Current();
+  Cpu& cpu = *task.cpu;
+  Charge({AcquireCost(cpu)});
+  if (virtual_) {
+    if (owner_ != nullptr || free_at_ > cpu.clock) return false;
+    if (cpu.preempt++ == 0 && !sync_in_cs_) cpu.horizon.store(kNever, std::memory_order_relaxed);
+  } else {
+    ++cpu.preempt;
+    std::uint32_t free = 0;
+    if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
+      --cpu.preempt;
+      return false;
+    }
+  }
+  PushRank(task);
+  Acquired(task, cpu);
+  return true;
+}
+
+void SpinLock::LockThreads(Cpu& cpu, Task& task) {
+  ++cpu.preempt;
+  std::uint32_t free = 0;
+  if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) [[unlikely]] {
+    cpu.engine->LockSlow(*this);
+  }
+  const std::int64_t cost = AcquireCost(cpu);
+  task.stime += cost;
+  cpu.clock += cost;
+  Acquired(task, cpu);
+}
+
+void SpinLock::UnlockThreads(Cpu& cpu, Task& task) {
+  PopRank(task);
+  if (word_.exchange(0, std::memory_order_release) == 2) [[unlikely]] {
+    cpu.engine->UnlockSlow(*this);
+  }
+  --cpu.preempt;
+}
+
+}  // namespace pagestorm
