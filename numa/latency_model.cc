@@ -26,8 +26,8 @@ PathCost Beyond(const std::vector<DistancePoint>& points, int distance) {
     cost.latency = last.latency * distance / last.distance;
   } else {
     const DistancePoint& before = points[points.size() - 2];
-    cost.latency = Ns{Interpolate(distance, before.distance, before.latency.n, last.distance,
-                                  last.latency.n)};
+    cost.latency =
+        Ns{Interpolate(distance, before.distance, before.latency.n, last.distance, last.latency.n)};
     cost.latency = std::max(cost.latency, last.latency);
   }
   return cost;
@@ -61,35 +61,35 @@ absl::Status ValidateLatencyParams(const LatencyParams& params) {
   int previous = kLocalDistance - 1;
   for (const DistancePoint& point : params.points) {
     if (point.distance <= previous || point.distance > kMaxDistance) {
-      return Invalid(absl::StrCat("points: distance = ", point.distance,
-                                  ", they ascend and lie in 10..255"));
+      return Invalid(
+          absl::StrCat("points: distance = ", point.distance, ", they ascend and lie in 10..255"));
     }
     previous = point.distance;
     if (point.latency.n < 1 || point.latency.n > kMaxNs) {
-      return Invalid(absl::StrCat("points: latency = ", point.latency.n, " ns, allowed are 1..",
-                                  kMaxNs));
+      return Invalid(
+          absl::StrCat("points: latency_ns = ", point.latency.n, ", allowed are 1..", kMaxNs));
     }
     if (point.mb_per_s < 1 || point.mb_per_s > kMaxMbPerS) {
-      return Invalid(absl::StrCat("points: mb_per_s = ", point.mb_per_s, ", allowed are 1..",
-                                  kMaxMbPerS));
+      return Invalid(
+          absl::StrCat("points: mb_per_s = ", point.mb_per_s, ", allowed are 1..", kMaxMbPerS));
     }
   }
   if (params.cpu_mb_per_s < 1 || params.cpu_mb_per_s > kMaxMbPerS) {
-    return Invalid(absl::StrCat("cpu_mb_per_s = ", params.cpu_mb_per_s, ", allowed are 1..",
-                                kMaxMbPerS));
+    return Invalid(
+        absl::StrCat("cpu_mb_per_s = ", params.cpu_mb_per_s, ", allowed are 1..", kMaxMbPerS));
   }
   const struct {
     const char* key;
     Ns value;
-  } times[] = {{"zero_page_fixed", params.zero_page_fixed},
-               {"copy_page_fixed", params.copy_page_fixed},
-               {"transfer_same_core", params.transfer_same_core},
-               {"transfer_same_l2", params.transfer_same_l2},
-               {"transfer_same_llc", params.transfer_same_llc},
-               {"transfer_same_package", params.transfer_same_package}};
+  } times[] = {{"zero_page_fixed_ns", params.zero_page_fixed},
+               {"copy_page_fixed_ns", params.copy_page_fixed},
+               {"transfer_same_core_ns", params.transfer_same_core},
+               {"transfer_same_l2_ns", params.transfer_same_l2},
+               {"transfer_same_llc_ns", params.transfer_same_llc},
+               {"transfer_same_package_ns", params.transfer_same_package}};
   for (const auto& [key, value] : times) {
     if (value.n < 0 || value.n > kMaxNs) {
-      return Invalid(absl::StrCat(key, " = ", value.n, " ns, allowed are 0..", kMaxNs));
+      return Invalid(absl::StrCat(key, " = ", value.n, ", allowed are 0..", kMaxNs));
     }
   }
   return absl::OkStatus();

@@ -28,16 +28,16 @@ struct LatencyParams {
   // Defaults: 2-socket Sandy Bridge-EP class, spec numa-balancing-v5 5.1: 70-80 / 120-135 ns
   // (unconfirmed), 40 / 17-25 GB/s.
   std::vector<DistancePoint> points{{10, Ns{80}, 40'000}, {21, Ns{130}, 20'000}};
-  std::int64_t cpu_mb_per_s = 6'000;  // what one CPU alone can stream; guess
+  std::int64_t cpu_mb_per_s = 6'000;   // what one CPU alone can stream; guess
   bool use_memory_attributes = false;  // where the topology has them, instead of `points`
 
   Ns zero_page_fixed{1'500};  // on top of bytes / bandwidth; spec numa-balancing-v5 4.5
   Ns copy_page_fixed{0};      // idem
 
   // Moving a cache line from one CPU to another.
-  Ns transfer_same_core{20};     // SMT siblings share the L1; guess
-  Ns transfer_same_l2{30};       // guess
-  Ns transfer_same_llc{66};      // half of a round trip of 132 ns, measured on one host
+  Ns transfer_same_core{20};      // SMT siblings share the L1; guess
+  Ns transfer_same_l2{30};        // guess
+  Ns transfer_same_llc{66};       // half of a round trip of 132 ns, measured on one host
   Ns transfer_same_package{100};  // same package, two last-level caches; guess
   // Other packages and nodes: the latency between their nodes, at least transfer_same_package.
 };

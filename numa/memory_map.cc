@@ -41,7 +41,8 @@ absl::Status Validate(const MemoryMapOptions& options) {
     if (hole.pages.n < 1) return Invalid("a hole has at least one page");
     if (hole.start.n < end) return Invalid("holes must be in ascending order and not overlap");
     end = (hole.start + hole.pages).n;
-    if (end > static_cast<std::uint64_t>(kMaxFrames)) return Invalid("a hole ends beyond 2^32 frames");
+    if (end > static_cast<std::uint64_t>(kMaxFrames))
+      return Invalid("a hole ends beyond 2^32 frames");
   }
   for (const NodeMemory& node : options.nodes) {
     if (node.bytes < 0 || node.movable_bytes < 0 || node.movable_bytes > node.bytes) {
@@ -99,19 +100,20 @@ Pages AbsentIn(Pfn start, Pfn end, const std::vector<Hole>& holes) {
 
 NodeSpan MakeNode(const NodeMemory& memory, const MemoryMapOptions& options, Placement placed) {
   const ZoneLayout& layout = LayoutOf(options.arch);
-  NodeSpan node{.id = memory.id, .start = placed.start, .spanned = placed.end - placed.start,
-                .zones = {}};
+  NodeSpan node{
+      .id = memory.id, .start = placed.start, .spanned = placed.end - placed.start, .zones = {}};
   const Pages movable = PagesFromBytes(memory.movable_bytes, options.page_shift);
   Pfn movable_start = placed.end;
   if (movable.n > 0) {
     // Linux aligns the boundary to the highest buddy order.
     const std::uint64_t boundary = placed.end.n - static_cast<std::uint64_t>(movable.n);
-    movable_start = std::clamp(AlignUp(Pfn{boundary}, options.node_alignment), placed.start,
-                               placed.end);
+    movable_start =
+        std::clamp(AlignUp(Pfn{boundary}, options.node_alignment), placed.start, placed.end);
   }
   Pfn zone_low{0};
   for (int zone = 0; zone < layout.count; ++zone) {
-    ZoneSpan span{.zone = zone, .name = layout.Name(zone), .start = {}, .spanned = {}, .absent = {}};
+    ZoneSpan span{
+        .zone = zone, .name = layout.Name(zone), .start = {}, .spanned = {}, .absent = {}};
     const bool is_movable = zone == layout.MovableIndex();
     const Pfn zone_high{layout.end_bytes[static_cast<std::size_t>(zone)] >> options.page_shift.n};
     const Pfn start = is_movable ? movable_start : std::max(placed.start, zone_low);
@@ -159,10 +161,14 @@ std::string_view ZoneLayout::Name(int zone) const {
   PS_CHECK(zone >= 0);
   PS_CHECK(zone < count);
   switch (kinds[static_cast<std::size_t>(zone)]) {
-    case ZoneKind::kDma: return "DMA";
-    case ZoneKind::kDma32: return "DMA32";
-    case ZoneKind::kNormal: return "Normal";
-    case ZoneKind::kMovable: return "Movable";
+    case ZoneKind::kDma:
+      return "DMA";
+    case ZoneKind::kDma32:
+      return "DMA32";
+    case ZoneKind::kNormal:
+      return "Normal";
+    case ZoneKind::kMovable:
+      return "Movable";
   }
   return "";
 }

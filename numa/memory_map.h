@@ -22,8 +22,8 @@
 namespace pagestorm::numa {
 
 enum class Arch { kX86_64, kIa64 };
-[[nodiscard]] std::string_view ArchName(Arch arch);        // "x86_64", "ia64"
-absl::StatusOr<Arch> ParseArch(std::string_view text);     // InvalidArgument: one line
+[[nodiscard]] std::string_view ArchName(Arch arch);     // "x86_64", "ia64"
+absl::StatusOr<Arch> ParseArch(std::string_view text);  // InvalidArgument: one line
 
 enum class ZoneKind { kDma, kDma32, kNormal, kMovable };
 
@@ -113,8 +113,8 @@ struct PresentRule {
 };
 
 struct PresentPages {
-  Pages memmap;      // ceil(spanned * struct_page_bytes / page size)
-  Pages present;     // spanned - holes - memmap - dma_reserve
+  Pages memmap;             // ceil(spanned * struct_page_bytes / page size)
+  Pages present;            // spanned - holes - memmap - dma_reserve
   bool memmap_fits = true;  // false: memmap is larger than the zone and was not subtracted
 };
 

@@ -40,8 +40,8 @@ class OrderBuilder {
   }
 
   [[nodiscard]] std::int64_t Value(std::size_t local, std::size_t node) const {
-    const std::int64_t penalty = Distance(local, node) + (node < local ? 1 : 0) +
-                                 (topology_.nodes[node].has_cpus() ? 1 : 0);
+    const std::int64_t penalty =
+        Distance(local, node) + (node < local ? 1 : 0) + (topology_.nodes[node].has_cpus() ? 1 : 0);
     const auto online = static_cast<std::int64_t>(topology_.node_count());
     const std::int64_t weight = std::max<std::int64_t>(rule_.max_numnodes, online);
     return penalty * online * weight + load_[node];

@@ -94,9 +94,9 @@ struct SyntheticShape {
   int nodes_per_package = 1;  // sub-NUMA clusters
   std::int64_t memory_bytes_per_node = std::int64_t{1} << 30;
   int remote_distance = kRemoteDistance;
-  std::int64_t llc_bytes = 0;          // 0: unknown
-  std::vector<int> distances{};        // row-major; not empty: replaces remote_distance
-  std::vector<int> cpuless_nodes{};    // numbers of nodes that get no CPU
+  std::int64_t llc_bytes = 0;           // 0: unknown
+  std::vector<int> distances{};         // row-major; not empty: replaces remote_distance
+  std::vector<int> cpuless_nodes{};     // numbers of nodes that get no CPU
   std::vector<int> memoryless_nodes{};  // numbers of nodes that get no memory
 };
 

@@ -28,8 +28,8 @@ absl::Status ValidateCpus(const RawTopology& raw) {
   std::set<int> seen;
   for (const RawCpu& cpu : raw.cpus) {
     if (cpu.os_index < 0 || cpu.os_index >= kMaxCpuOsIndex) {
-      return Invalid(raw, absl::StrCat("CPU number ", cpu.os_index, ", allowed are 0..",
-                                       kMaxCpuOsIndex - 1));
+      return Invalid(
+          raw, absl::StrCat("CPU number ", cpu.os_index, ", allowed are 0..", kMaxCpuOsIndex - 1));
     }
     if (!seen.insert(cpu.os_index).second) {
       return Invalid(raw, absl::StrCat("CPU ", cpu.os_index, " appears twice"));
@@ -44,8 +44,8 @@ absl::Status ValidateNodes(const RawTopology& raw) {
   std::int64_t total = 0;
   for (const RawNode& node : raw.nodes) {
     if (node.os_index < 0 || node.os_index >= kMaxNodes) {
-      return Invalid(raw, absl::StrCat("node number ", node.os_index, ", allowed are 0..",
-                                       kMaxNodes - 1));
+      return Invalid(
+          raw, absl::StrCat("node number ", node.os_index, ", allowed are 0..", kMaxNodes - 1));
     }
     if (!seen.insert(node.os_index).second) {
       return Invalid(raw, absl::StrCat("node ", node.os_index, " appears twice"));
@@ -141,8 +141,8 @@ std::vector<NodeId> FindHomes(Assembly& work) {
     moved[homes[i]].push_back(work.raw.cpus[i].os_index);
   }
   for (const auto& [node, cpus] : moved) {
-    work.out.notes.push_back(absl::StrCat("CPUs ", OsIndexList(cpus),
-                                          " have no online node: placed on node ", node.n));
+    work.out.notes.push_back(
+        absl::StrCat("CPUs ", OsIndexList(cpus), " have no online node: placed on node ", node.n));
   }
   return homes;
 }
@@ -308,8 +308,7 @@ std::vector<int> Normalise(const std::vector<std::int64_t>& values, std::size_t 
         value = (value * kLocalDistance + diagonal / 2) / diagonal;
       }
       if (value > kMaxDistance) repairs.limited = true;
-      const std::int64_t limited =
-          std::clamp<std::int64_t>(value, kLocalDistance, kMaxDistance);
+      const std::int64_t limited = std::clamp<std::int64_t>(value, kLocalDistance, kMaxDistance);
       matrix[row * n + column] = static_cast<int>(limited);
     }
   }
@@ -334,8 +333,9 @@ std::vector<int> RepairDistances(const std::vector<std::int64_t>& ids,
   std::vector<std::int64_t> values = InNodeOrder(ids, *raw);
   if (!DiagonalIsMinimal(values, n)) {
     if (!OthersExceedLocal(values, n)) {
-      notes.push_back("distance matrix is insane (a node is nearer to another than to itself): "
-                      "10 local and 20 remote used instead");
+      notes.push_back(
+          "distance matrix is insane (a node is nearer to another than to itself): "
+          "10 local and 20 remote used instead");
       return UniformDistances(n);
     }
     for (std::size_t i = 0; i < n; ++i) values[i * n + i] = kLocalDistance;

@@ -34,7 +34,7 @@ struct RawNode {
 };
 
 struct RawDistances {
-  std::vector<std::int64_t> nodes;     // os indexes
+  std::vector<std::int64_t> nodes;    // os indexes
   std::vector<std::uint64_t> values;  // row-major
 };
 

@@ -99,8 +99,8 @@ std::optional<RawDistances> ReadDistances(hwloc_topology_t topology) {
   unsigned count = 0;
   hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, nullptr, 0, 0);
   std::vector<hwloc_distances_s*> all(count, nullptr);
-  if (count == 0 || hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, all.data(), 0,
-                                                0) != 0) {
+  if (count == 0 ||
+      hwloc_distances_get_by_type(topology, HWLOC_OBJ_NUMANODE, &count, all.data(), 0, 0) != 0) {
     return std::nullopt;
   }
   const auto rank = [](const hwloc_distances_s& d) {
@@ -134,8 +134,8 @@ RawAttribute ReadAttribute(hwloc_topology_t topology, hwloc_memattr_id_t id, con
     hwloc_memattr_get_initiators(topology, id, node, 0, &count, nullptr, nullptr);
     std::vector<hwloc_location> initiators(count);
     std::vector<hwloc_uint64_t> values(count);
-    if (count == 0 || hwloc_memattr_get_initiators(topology, id, node, 0, &count,
-                                                   initiators.data(), values.data()) != 0) {
+    if (count == 0 || hwloc_memattr_get_initiators(topology, id, node, 0, &count, initiators.data(),
+                                                   values.data()) != 0) {
       continue;
     }
     for (unsigned i = 0; i < count; ++i) {
@@ -143,8 +143,9 @@ RawAttribute ReadAttribute(hwloc_topology_t topology, hwloc_memattr_id_t id, con
       value.target = node->os_index;
       value.value = values[i];
       const hwloc_location& from = initiators[i];
-      value.initiator = Indexes(from.type == HWLOC_LOCATION_TYPE_CPUSET ? from.location.cpuset
-                                                                        : from.location.object->cpuset);
+      value.initiator =
+          Indexes(from.type == HWLOC_LOCATION_TYPE_CPUSET ? from.location.cpuset
+                                                          : from.location.object->cpuset);
       attribute.values.push_back(std::move(value));
     }
   }

@@ -55,11 +55,20 @@ std::string Escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return out;
@@ -105,8 +114,13 @@ class Writer {
 
   // Adds an object unless it cuts through one that is already there.
   void Add(Kind kind, const std::vector<CpuId>& cpus, int os_index, std::int64_t cache_bytes) {
-    Object object{.kind = kind, .os_index = os_index, .cache_bytes = cache_bytes,
-                  .cpus = CpuBits(cpus), .weight = cpus.size(), .nodes = {}, .children = {}};
+    Object object{.kind = kind,
+                  .os_index = os_index,
+                  .cache_bytes = cache_bytes,
+                  .cpus = CpuBits(cpus),
+                  .weight = cpus.size(),
+                  .nodes = {},
+                  .children = {}};
     for (const Object& other : objects_) {
       if (!object.cpus.Intersects(other.cpus)) continue;
       if (!object.cpus.Covers(other.cpus) && !other.cpus.Covers(object.cpus)) return;
@@ -135,8 +149,10 @@ class Writer {
     for (const Package& package : topology_.packages) {
       if (!package.inferred) Add(Kind::kPackage, package.cpus, package.os_index, 0);
     }
-    AddGroups(Kind::kL3, [](const Cpu& cpu) { return cpu.llc; }, topology_.llc_bytes);
-    AddGroups(Kind::kL2, [](const Cpu& cpu) { return cpu.l2; }, topology_.l2_bytes);
+    AddGroups(
+        Kind::kL3, [](const Cpu& cpu) { return cpu.llc; }, topology_.llc_bytes);
+    AddGroups(
+        Kind::kL2, [](const Cpu& cpu) { return cpu.l2; }, topology_.l2_bytes);
     AddGroups(Kind::kCore, [](const Cpu& cpu) { return cpu.core; }, {});
     for (const Cpu& cpu : topology_.cpus) Add(Kind::kPu, {cpu.id}, cpu.os_index, 0);
     std::stable_sort(objects_.begin(), objects_.end(), [](const Object& a, const Object& b) {
@@ -165,8 +181,13 @@ class Writer {
   void AttachNodes() {
     for (const Node& node : topology_.nodes) {
       if (!node.has_cpus()) {
-        objects_.push_back(Object{.kind = Kind::kGroup, .os_index = -1, .cache_bytes = 0,
-                                  .cpus = {}, .weight = 0, .nodes = {&node}, .children = {}});
+        objects_.push_back(Object{.kind = Kind::kGroup,
+                                  .os_index = -1,
+                                  .cache_bytes = 0,
+                                  .cpus = {},
+                                  .weight = 0,
+                                  .nodes = {&node},
+                                  .children = {}});
         objects_[0].children.push_back(objects_.size() - 1);
         continue;
       }
@@ -193,17 +214,22 @@ class Writer {
 
   static std::string TypeText(const Object& object) {
     switch (object.kind) {
-      case Kind::kMachine: return "type=\"Machine\"";
-      case Kind::kGroup: return "type=\"Group\" kind=\"0\" subkind=\"0\"";
-      case Kind::kPackage: return "type=\"Package\"";
+      case Kind::kMachine:
+        return "type=\"Machine\"";
+      case Kind::kGroup:
+        return "type=\"Group\" kind=\"0\" subkind=\"0\"";
+      case Kind::kPackage:
+        return "type=\"Package\"";
       case Kind::kL3:
       case Kind::kL2:
         return absl::StrCat("type=\"", object.kind == Kind::kL3 ? "L3" : "L2",
                             "Cache\" cache_size=\"", object.cache_bytes, "\" depth=\"",
                             object.kind == Kind::kL3 ? 3 : 2,
                             "\" cache_linesize=\"64\" cache_associativity=\"0\" cache_type=\"0\"");
-      case Kind::kCore: return "type=\"Core\"";
-      case Kind::kPu: return "type=\"PU\"";
+      case Kind::kCore:
+        return "type=\"Core\"";
+      case Kind::kPu:
+        return "type=\"PU\"";
     }
     return "";
   }

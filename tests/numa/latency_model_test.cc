@@ -31,8 +31,8 @@ TEST_CASE("LatencyModel: latency and bandwidth follow the distance", "[numa]") {
     std::int64_t ns, mb_per_s;
   };
   // 15 lies half way; 40 is 20 beyond the last point: + 2 x 100 ns, and half the bandwidth.
-  for (const Case& c : {Case{10, 100, 10'000}, Case{15, 150, 7'500}, Case{20, 200, 5'000},
-                        Case{40, 400, 2'500}}) {
+  for (const Case& c :
+       {Case{10, 100, 10'000}, Case{15, 150, 7'500}, Case{20, 200, 5'000}, Case{40, 400, 2'500}}) {
     CAPTURE(c.distance);
     const LatencyModel model(TwoNodes(c.distance), Params());
     CHECK(model.AccessCost(NodeId{0}, NodeId{1}) == Ns{c.ns});
@@ -140,7 +140,7 @@ TEST_CASE("LatencyParams: bad values are refused by name", "[numa]") {
     params.points = {{9, Ns{1}, 1}};
     CHECK(says(params, "distance = 9"));
     params.points = {{10, Ns{0}, 1}};
-    CHECK(says(params, "latency = 0"));
+    CHECK(says(params, "latency_ns = 0"));
     params.points = {{10, Ns{1}, 0}};
     CHECK(says(params, "mb_per_s = 0"));
   }
@@ -149,7 +149,7 @@ TEST_CASE("LatencyParams: bad values are refused by name", "[numa]") {
     CHECK(says(params, "latency.cpu_mb_per_s = 0"));
     params = Params();
     params.transfer_same_llc = Ns{-1};
-    CHECK(says(params, "latency.transfer_same_llc = -1"));
+    CHECK(says(params, "latency.transfer_same_llc_ns = -1"));
   }
 }
 

@@ -65,9 +65,8 @@ TEST_CASE("MemoryMap: the worked examples (a) to (e) come out exactly", "[numa][
                            {3, "Normal", 16777216, 229376, 16547840}});
   }
   SECTION("(d) ia64, 64 KiB pages, 2 nodes x 4 GiB") {
-    CHECK(Rows(Build({.arch = Arch::kIa64,
-                      .page_shift = PageShift{16},
-                      .nodes = Nodes(2, 4 * kGiB)})) ==
+    CHECK(Rows(Build(
+              {.arch = Arch::kIa64, .page_shift = PageShift{16}, .nodes = Nodes(2, 4 * kGiB)})) ==
           std::vector<Row>{{0, "DMA", 65536, 56, 65480}, {1, "Normal", 65536, 56, 65480}});
   }
   SECTION("(e) 2 nodes x 2 GiB") {

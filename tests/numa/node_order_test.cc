@@ -29,9 +29,9 @@ Topology Load(const std::string& file) {
 }  // namespace
 
 // Worked for node 2: candidates 0 and 1 carry the penalty "lower number than local" (22 against
-// 21), so 3 is first; then 0 (load 0) before 1 (load 3: the first remote pick of node 0's list, when
-// 3 picks were left). Mutations tried: no penalty for lower numbers (lists 1 and 2 red); no load
-// (the star below red).
+// 21), so 3 is first; then 0 (load 0) before 1 (load 3: the first remote pick of node 0's list,
+// when 3 picks were left). Mutations tried: no penalty for lower numbers (lists 1 and 2 red); no
+// load (the star below red).
 TEST_CASE("NodeOrder: four equidistant nodes take turns", "[numa]") {
   const Topology topology = Topology::Synthetic({.nodes = 4, .cores_per_node = 2});
   CHECK(Numbers(topology) == Orders{{0, 1, 2, 3}, {1, 2, 3, 0}, {2, 3, 0, 1}, {3, 0, 1, 2}});

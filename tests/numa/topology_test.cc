@@ -228,12 +228,11 @@ TEST_CASE("Topology: damaged files never crash", "[numa][topology][model]") {
   const auto seed = GENERATE(take(4, random(0U, 0xffff'ffffU)));
   CAPTURE(seed);
   Rng rng(seed);
-  const std::vector<std::string> files = {"2s-2n-westmere-12c24t.xml",
-                                          "2s-4n-haswell-cluster-on-die-28c.v1.xml",
-                                          "6n-memattrs-initiators-dram-nvm.xml",
-                                          "8s-5of8n-opteron-cpuset-restricted.xml"};
-  const std::vector<std::string> values = {"",     "0",   "-1", "4294967295", "99999999999999999999",
-                                           "0x0", "0xf...f"};
+  const std::vector<std::string> files = {
+      "2s-2n-westmere-12c24t.xml", "2s-4n-haswell-cluster-on-die-28c.v1.xml",
+      "6n-memattrs-initiators-dram-nvm.xml", "8s-5of8n-opteron-cpuset-restricted.xml"};
+  const std::vector<std::string> values = {
+      "", "0", "-1", "4294967295", "99999999999999999999", "0x0", "0xf...f"};
   for (int i = 0; i < 12; ++i) {
     std::string text = ReadText(kData + files[rng.Below(files.size())]);
     for (std::uint64_t damage = 1 + rng.Below(3); damage > 0; --damage) {
@@ -241,9 +240,15 @@ TEST_CASE("Topology: damaged files never crash", "[numa][topology][model]") {
       const std::size_t digit = text.find_first_of("0123456789", at);
       const std::size_t value = text.find("=\"", at);
       switch (rng.Below(5)) {
-        case 0: text.resize(at + 1); break;
-        case 1: text[at] = static_cast<char>(rng.Below(256)); break;
-        case 2: text.erase(at, 1 + rng.Below(100)); break;
+        case 0:
+          text.resize(at + 1);
+          break;
+        case 1:
+          text[at] = static_cast<char>(rng.Below(256));
+          break;
+        case 2:
+          text.erase(at, 1 + rng.Below(100));
+          break;
         case 3:
           if (digit != std::string::npos) text[digit] = static_cast<char>('0' + rng.Below(10));
           break;
@@ -403,7 +408,8 @@ TEST_CASE("RepairDistances: a sane matrix is kept, an odd one repaired", "[numa]
     CHECK(notes[0] == "distance matrix scaled to 10 on the diagonal");
   }
   SECTION("a node it does not cover") {
-    CHECK(repair({0, 1, 2}, {0, 2}, {10, 30, 30, 10}) == Matrix{10, 20, 30, 20, 10, 20, 30, 20, 10});
+    CHECK(repair({0, 1, 2}, {0, 2}, {10, 30, 30, 10}) ==
+          Matrix{10, 20, 30, 20, 10, 20, 30, 20, 10});
     CHECK(notes.size() == 1);
   }
   SECTION("a diagonal that is not minimal") {
