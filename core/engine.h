@@ -69,7 +69,7 @@ struct EngineConfig {
 
 struct SpawnOptions {
   std::string name;
-  CpuMask allowed;          // empty: every online CPU
+  CpuMask allowed{};        // empty: every online CPU
   CpuId cpu_hint = kNoCpu;  // where it should start; kNoCpu: the scheduler places it
   bool daemon = false;      // a run ends when the last task that is no daemon has exited
   int nice = 0;

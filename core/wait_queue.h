@@ -23,7 +23,7 @@ struct WaitOptions {
   bool at_tail = false;    // a non-exclusive waiter goes to the head, as in the kernel, unless set
   bool interruptible = false;  // a fatal signal ends the wait with Cancelled
   bool housekeeping = false;   // its timeout is no sign of life to the stall detector
-  TaskId holder;               // for the wait-for report: who has what this task waits for
+  TaskId holder{};             // for the wait-for report: who has what this task waits for
 };
 
 class WaitQueue {
