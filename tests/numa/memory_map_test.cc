@@ -42,7 +42,7 @@ std::vector<Row> Rows(const MemoryMap& map) {
 }  // namespace
 
 // Checklist 1, its columns spanned, memmap and present. Mutations tried: DMA32 ending at 2 GiB,
-// memmap rounded down, memmap computed from 64 bytes; each turned (a)-(c) red.
+// struct page of 64 bytes; both red. (All memmaps divide exactly: rounding is tested below.)
 TEST_CASE("MemoryMap: the worked examples (a) to (e) come out exactly", "[numa][spec:throttle-1]") {
   SECTION("(a) 1 GiB UMA") {
     CHECK(Rows(Build({.page_shift = k4K, .nodes = Nodes(1, kGiB)})) ==
@@ -165,7 +165,7 @@ TEST_CASE("MemoryMap: impossible maps are refused", "[numa]") {
   CHECK(refused({.page_shift = k4K, .nodes = Nodes(1, kGiB), .node_alignment = Pages{0}}));
 }
 
-// Mutation tried: subtracting the memmap unconditionally; red.
+// Mutations tried: subtracting the memmap unconditionally, rounding it down; both red.
 TEST_CASE("ComputePresent: memmap is paid only by a zone it fits into", "[numa]") {
   ZoneSpan zone{.zone = 0, .name = "DMA", .start = {}, .spanned = Pages{4096}, .absent = Pages{0}};
   CHECK(ComputePresent(zone, k4K, {}).present == Pages{4040});
@@ -173,6 +173,9 @@ TEST_CASE("ComputePresent: memmap is paid only by a zone it fits into", "[numa]"
         Pages{64});
   CHECK(ComputePresent(zone, k4K, {.dma_reserve = Pages{40}}).present == Pages{4000});
   CHECK(ComputePresent(zone, k4K, {.dma_reserve = Pages{4040}}).present == Pages{4040});
+  zone.spanned = Pages{100};  // 5600 bytes: 1.4 pages
+  CHECK(ComputePresent(zone, k4K, {}).memmap == Pages{2});
+  zone.spanned = Pages{4096};
   zone.absent = Pages{4040};
   CHECK(ComputePresent(zone, k4K, {}).present == Pages{0});
   zone.absent = Pages{4041};
