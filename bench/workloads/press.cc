@@ -1,0 +1,151 @@
+#include "bench/workloads/press.h"
+
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "core/histogram.h"
+
+namespace pagestorm::bench {
+namespace {
+
+enum Param { kTasks, kMib, kSweeps, kWriteNs };
+
+// What a page of one task must hold after a sweep. Never 0: that is a page nobody has written.
+std::uint64_t StampOf(std::int64_t task, std::uint32_t page, std::int64_t sweep) {
+  std::uint64_t state =
+      (static_cast<std::uint64_t>(task) << 40) ^ (static_cast<std::uint64_t>(sweep) << 32) ^ page;
+  return SplitMix64(state) | 1;
+}
+
+class Press final : public Workload {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "press"; }
+  std::vector<WorkloadParam>& params() override { return params_; }
+  absl::Status Validate(const MachineFacts& machine) override;
+  [[nodiscard]] std::int64_t max_tasks() const override { return Value(kTasks) + 1; }
+  void Main(Process& self) override;
+  [[nodiscard]] WorkloadReport Report() override;
+  [[nodiscard]] int progress_permille() const override {
+    return total_ == 0 ? 0
+                       : static_cast<int>(done_.load(std::memory_order_relaxed) * 1000 / total_);
+  }
+
+ private:
+  // What one task leaves behind; written by it alone.
+  struct Slot {
+    Histogram access_ns;
+    std::int64_t lost = 0;
+    bool finished = false;
+  };
+
+  [[nodiscard]] std::int64_t Value(Param param) const { return params_[param].value; }
+  void Child(Process& self, std::int64_t task);
+  void Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep);
+
+  std::vector<WorkloadParam> params_{
+      {"tasks", "processes; 0: one a CPU", 0, 0, 1'000'000},
+      {"mib", "MiB each process maps; 0: 1.25 x memory over all of them", 0, 0, 1 << 24},
+      {"sweeps", "times each page is written", 3, 1, 1000},
+      {"write_ns", "CPU time of the program for each page it writes, ns", 200, 0, 1'000'000},
+  };
+  std::int64_t pages_ = 0;  // of one task
+  std::int64_t total_ = 0;  // page writes of all
+  std::atomic<std::int64_t> done_{0};
+  std::vector<Slot> slots_;
+  Ns elapsed_;
+  std::int64_t killed_ = 0;
+  std::int64_t not_forked_ = 0;
+};
+
+absl::Status Press::Validate(const MachineFacts& machine) {
+  if (Value(kTasks) == 0) params_[kTasks].value = machine.online_cpus;
+  const std::int64_t shift = machine.page_shift.n;
+  if (Value(kMib) == 0) {
+    const std::int64_t bytes = ToBytes(machine.memory, machine.page_shift) / Value(kTasks);
+    params_[kMib].value = std::max<std::int64_t>(1, (bytes + bytes / 4) >> 20);
+  }
+  pages_ = (Value(kMib) << 20) >> shift;
+  if (pages_ > UINT32_MAX / 2) {
+    return absl::InvalidArgumentError("workload.mib = " + std::to_string(Value(kMib)) +
+                                      " is more than the 2^31 pages an area may have");
+  }
+  total_ = pages_ * Value(kTasks) * Value(kSweeps);
+  slots_.resize(static_cast<std::size_t>(Value(kTasks)));
+  return absl::OkStatus();
+}
+
+void Press::Main(Process& self) {
+  const Ns start = Now();
+  for (std::int64_t task = 0; task < Value(kTasks); ++task) {
+    Process* child =
+        self.Fork("press", KernelFootprint{}, [this, task](Process& me) { Child(me, task); });
+    if (child == nullptr) ++not_forked_;
+  }
+  while (self.children() > 0) {
+    if (!self.WaitChild()) ++killed_;
+  }
+  elapsed_ = Now() - start;
+}
+
+void Press::Child(Process& self, std::int64_t task) {
+  const std::uint32_t first = self.MapAnon(pages_);
+  for (std::int64_t sweep = 1; sweep <= Value(kSweeps); ++sweep) Sweep(self, task, first, sweep);
+  slots_[static_cast<std::size_t>(task)].finished = true;
+}
+
+void Press::Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep) {
+  Slot& slot = slots_[static_cast<std::size_t>(task)];
+  for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(pages_); ++page) {
+    const Ns start = Now();
+    if (sweep > 1 && self.Read(first + page) != StampOf(task, page, sweep - 1)) ++slot.lost;
+    self.Write(first + page, StampOf(task, page, sweep));
+    ChargeUser({Value(kWriteNs)});
+    slot.access_ns.Record((Now() - start).n);
+    done_.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+WorkloadReport Press::Report() {
+  Histogram all;
+  std::int64_t lost = 0;
+  std::int64_t finished = 0;
+  for (const Slot& slot : slots_) {
+    all.Merge(slot.access_ns);
+    lost += slot.lost;
+    finished += slot.finished ? 1 : 0;
+  }
+  const std::int64_t rate =
+      elapsed_.n > 0 ? all.count() * 1'000'000 / std::max<std::int64_t>(1, elapsed_.n / 1000) : 0;
+  WorkloadReport report;
+  report.out = {
+      std::to_string(Value(kTasks)) + " tasks x " + std::to_string(Value(kMib)) + " MiB x " +
+          std::to_string(Value(kSweeps)) + " sweeps: " + std::to_string(finished) + " finished, " +
+          std::to_string(killed_) + " killed",
+      std::to_string(all.count()) + " pages written, " + std::to_string(rate) + " pages/s",
+      "worst stall " + std::to_string(all.max() / 1000) + " us, p99 " +
+          std::to_string(all.Percentile(99'000) / 1000) + " us",
+  };
+  report.numbers = {{"tasks", Value(kTasks)},
+                    {"tasks_finished", finished},
+                    {"tasks_killed", killed_},
+                    {"tasks_not_forked", not_forked_},
+                    {"elapsed_ns", elapsed_.n},
+                    {"pages_written", all.count()},
+                    {"pages_per_second", rate},
+                    {"access_ns_p50", all.Percentile(50'000)},
+                    {"access_ns_p99", all.Percentile(99'000)},
+                    {"access_ns_max", all.max()},
+                    {"pages_lost", lost}};
+  if (lost > 0) {
+    report.ok = false;
+    report.failure = std::to_string(lost) + " pages came back with another content";
+  }
+  return report;
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> MakePress() { return std::make_unique<Press>(); }
+
+}  // namespace pagestorm::bench

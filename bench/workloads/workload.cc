@@ -1,0 +1,33 @@
+#include "bench/workloads/workload.h"
+
+#include "bench/workloads/hackbench.h"
+#include "bench/workloads/press.h"
+#include "bench/workloads/soak.h"
+
+namespace pagestorm::bench {
+namespace {
+
+// Sorted by name. A new workload adds its line here and its file to CMakeLists.txt.
+const std::map<std::string, WorkloadFactory, std::less<>>& Factories() {
+  static const std::map<std::string, WorkloadFactory, std::less<>> factories{
+      {"hackbench", MakeHackbench},
+      {"press", MakePress},
+      {"soak", MakeSoak},
+  };
+  return factories;
+}
+
+}  // namespace
+
+std::unique_ptr<Workload> MakeWorkload(std::string_view name) {
+  const auto found = Factories().find(name);
+  return found == Factories().end() ? nullptr : found->second();
+}
+
+std::vector<std::string> KnownWorkloads() {
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : Factories()) names.push_back(name);
+  return names;
+}
+
+}  // namespace pagestorm::bench

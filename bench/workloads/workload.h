@@ -1,0 +1,72 @@
+// A workload: what the emulated machine's user does. Written once, runs under both engines.
+//
+// Life: Make() by name -> Configure() with its parameters (bad values: one line) -> Main() as the
+// body of the first process once the machine has booted -> Report() after the run. A workload never
+// asks the host for anything; randomness comes from the machine's seed
+// (Engine::seeds().Stream(...)).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "bench/emulator/process.h"
+#include "core/units.h"
+
+namespace pagestorm::bench {
+
+// One parameter of a workload, for parsing, --help and config.toml. All are integers or one of
+// `words`.
+struct WorkloadParam {
+  std::string key;     // "groups"; in a config file [workload] groups = 125
+  std::string help;    // one line, with the unit
+  std::int64_t value;  // default, then the value in force
+  std::int64_t min;
+  std::int64_t max;
+  std::vector<std::string> words{};  // if not empty, value is an index into it: "process", "thread"
+};
+
+struct MachineFacts {  // what a workload may know about its machine before it boots
+  Pages memory;        // present pages
+  PageShift page_shift;
+  int online_cpus = 0;
+  Pages swap;
+};
+
+// Numbers and lines a workload leaves behind; keys are stable names (result.json, "workload").
+struct WorkloadReport {
+  bool ok = true;  // false: the run failed (exit code 1), failure says why
+  std::string failure;
+  std::vector<std::string> out;  // what the program would have printed to stdout
+  std::vector<std::pair<std::string, std::int64_t>> numbers;  // in a fixed order
+};
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  [[nodiscard]] virtual std::string_view name() const = 0;
+  // Parameters with defaults; the loader overwrites `value` and calls Validate().
+  [[nodiscard]] virtual std::vector<WorkloadParam>& params() = 0;
+  // Checks the values against each other and the machine; fills in those left at "auto" (0).
+  virtual absl::Status Validate(const MachineFacts& machine) = 0;
+  // Tasks alive at once, at most; checked against Engine::max_tasks().
+  [[nodiscard]] virtual std::int64_t max_tasks() const = 0;
+  // The body of the first process.
+  virtual void Main(Process& self) = 0;
+  // After the run, at rest. Emulated times only.
+  [[nodiscard]] virtual WorkloadReport Report() = 0;
+  // 0..1000 of the work done, racy; for the progress line.
+  [[nodiscard]] virtual int progress_permille() const = 0;
+};
+
+using WorkloadFactory = std::function<std::unique_ptr<Workload>()>;
+// nullptr: no workload of that name.
+std::unique_ptr<Workload> MakeWorkload(std::string_view name);
+std::vector<std::string> KnownWorkloads();  // sorted
+
+}  // namespace pagestorm::bench
