@@ -34,10 +34,8 @@ struct alignas(128) Cpu {
   std::int64_t sync_at = 0;    // virtual engine: the horizon while preempt == 0
   std::int64_t slice_end = 0;  // when the scheduler wants to look again
   EhGlobals* eh = nullptr;     // of the OS thread this CPU runs on
-  std::int64_t idle_ns = 0;
-  std::int64_t user_ns = 0;  // sums of tasks that have exited or left
-  std::int64_t system_ns = 0;
-  std::uint64_t switches = 0;  // context switches
+  OwnedCounter idle_ns;
+  OwnedCounter switches;  // context switches
 
   // Exact on this CPU; a glance from elsewhere is stale at once.
   [[nodiscard]] Task* current() const { return current_task.load(std::memory_order_relaxed); }

@@ -99,6 +99,7 @@ void Engine::Reap(Task& task) {
 }
 
 Engine::CpuTimes Engine::Times() const {
+  std::lock_guard guard(tasks_lock_);
   CpuTimes times = exited_times_;
   for (const auto& task : tasks_) {
     if (!task) continue;
@@ -177,9 +178,11 @@ void ChargeUser(Ns cost) {
     // Up to the end of the slice only: a long computation is preempted in the middle.
     const std::int64_t until_tick = std::max<std::int64_t>(1, cpu.slice_end - cpu.clock);
     const std::int64_t step = std::min(left, until_tick);
-    task.utime += step;
-    cpu.clock += step;
-    left -= step;
+    const std::int64_t done = cpu.engine->kind() == EngineKind::kThreads
+                                  ? cpu.engine->ComputeUser(cpu, step)
+                                  : (cpu.clock += step, step);
+    task.utime += done;
+    left -= done;
     if (cpu.clock >= cpu.horizon.load(std::memory_order_relaxed)) cpu.engine->ChargeSlow(cpu);
     if (task.cpu->need_resched.load(std::memory_order_relaxed) ||
         task.fatal_signal.load(std::memory_order_relaxed) || task.cpu->engine->stopping()) {

@@ -31,6 +31,7 @@
 namespace pagestorm {
 
 class SpinLock;
+struct HostReport;
 
 inline constexpr std::int64_t kNever = INT64_MAX;
 
@@ -59,8 +60,13 @@ struct EngineConfig {
   std::vector<std::int32_t> transfer_ns;
   bool sync_in_cs = false;  // virtual engine, a test mode: charges under a spin lock let others run
   Ns slack;  // virtual engine: how far a CPU may run ahead of the runner-up; 10 us distorts
-  double scale = 1.0;  // threads engine: emulated ns per host ns; > 1 gives a slow host more time
-  bool bind = true;    // threads engine: bind to CpuSpec::host_cpu where given
+  // Threads engine: host ns per emulated ns. > 1 gives a slow host more time for the same work.
+  double scale = 1.0;
+  HostNs pay{20'000};  // threads engine: debt (charged but not yet lived through) paid by sleeping
+  // Threads engine: a timer that fires later than slip_limit ends the run with RunEnd::kSlip.
+  bool strict = false;
+  HostNs slip_limit{20'000'000};
+  bool bind = true;  // threads engine: bind to CpuSpec::host_cpu where given
   // A run in which no foreground task got a CPU for this long is stalled (the kernel's hung-task
   // time).
   Ns stall_after = 120 * kSecond;
@@ -81,6 +87,7 @@ enum class RunEnd : std::uint8_t {
   kDone,       // every foreground task has exited
   kStopped,    // RequestStop(), e.g. Ctrl-C
   kTimeLimit,  // EngineConfig::time_limit reached
+  kSlip,       // EngineConfig::strict, and the host could not keep up
   kStalled,    // every foreground task waits and nothing will wake one; see stall_report
 };
 
@@ -140,6 +147,8 @@ class Engine {
     }
   }
   [[nodiscard]] RawLock& task_list_lock() { return tasks_lock_; }
+  // How well the host kept up; nullptr under the virtual engine. Complete after Run().
+  [[nodiscard]] virtual const HostReport* host_report() const { return nullptr; }
   [[nodiscard]] std::size_t live_tasks() const { return live_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t foreground_tasks() const {
     return foreground_.load(std::memory_order_relaxed);
@@ -158,6 +167,15 @@ class Engine {
 
   // --- for the primitives of core/ only ---
 
+  // Brings the CPU's clock up to date: in the threads engine it falls behind the host's between
+  // charges.
+  virtual void SyncClock(Cpu&) {}
+  // Threads engine: `cost` ns of user-mode work, cut short when the CPU is wanted. Returns the part
+  // done.
+  virtual std::int64_t ComputeUser(Cpu& cpu, std::int64_t cost) {
+    cpu.clock += cost;
+    return cost;
+  }
   // A charge reached the CPU's horizon. May run other CPUs; never preempts the task.
   virtual void ChargeSlow(Cpu& cpu) = 0;
   // Gives the CPU to whoever the scheduler prefers; the current task stays runnable.
@@ -205,7 +223,7 @@ class Engine {
   std::function<void()> poll_;
   std::vector<std::function<std::string()>> stall_reporters_;
 
-  RawLock tasks_lock_;                        // the three below
+  mutable RawLock tasks_lock_;                // the three below
   std::vector<std::unique_ptr<Task>> tasks_;  // by id - 1; empty once reaped
   StackPool stacks_;
   CpuTimes exited_times_{};
@@ -225,6 +243,13 @@ inline Cpu& CurrentCpu() { return *Current().cpu; }
 inline Engine& CurrentEngine() { return *CurrentCpu().engine; }
 // Emulated time on this CPU.
 inline Ns Now() { return {CurrentCpu().clock}; }
+// The same, but under the threads engine first brought up to the host's clock: what a deadline is
+// counted from.
+inline Ns FreshNow() {
+  Cpu& cpu = CurrentCpu();
+  if (cpu.engine->kind() == EngineKind::kThreads) cpu.engine->SyncClock(cpu);
+  return {cpu.clock};
+}
 
 // Time that the modelled hardware would take here, in kernel mode. Never preempts; other CPUs may
 // run. Under a spin lock it only advances this CPU's clock.

@@ -14,6 +14,9 @@ namespace pagestorm {
 
 enum class EngineKind : std::uint8_t { kVirtual, kThreads };
 
+// Tells the host's core that this is a loop that waits. Only for locks.
+void CpuRelax();
+
 class RawLock {
  public:
   explicit RawLock(EngineKind kind) : real_(kind == EngineKind::kThreads) {}

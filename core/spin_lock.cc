@@ -17,8 +17,8 @@ std::int64_t SpinLock::TransferCost(const Cpu& cpu) const {
 bool SpinLock::try_lock() {
   Task& task = Current();
   Cpu& cpu = *task.cpu;
-  Charge({AcquireCost(cpu)});
   if (virtual_) {
+    Charge({AcquireCost(cpu)});
     if (owner_ != nullptr || free_at_ > cpu.clock) return false;
     if (cpu.preempt++ == 0 && !sync_in_cs_) cpu.horizon.store(kNever, std::memory_order_relaxed);
   } else {
@@ -26,8 +26,10 @@ bool SpinLock::try_lock() {
     std::uint32_t free = 0;
     if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
       --cpu.preempt;
+      Charge({lock_ns_});
       return false;
     }
+    PayAcquisition(cpu, task);
   }
   PushRank(task);
   Acquired(task, cpu);
@@ -40,10 +42,16 @@ void SpinLock::LockThreads(Cpu& cpu, Task& task) {
   if (!word_.compare_exchange_strong(free, 1, std::memory_order_acquire)) [[unlikely]] {
     cpu.engine->LockSlow(*this);
   }
+  PayAcquisition(cpu, task);
+  Acquired(task, cpu);
+}
+
+// Only now may last_cpu_ be looked at. Whether the debt is due is seen at the next charge or at
+// unlock(): the way into an uncontended lock never sleeps.
+void SpinLock::PayAcquisition(Cpu& cpu, Task& task) const {
   const std::int64_t cost = AcquireCost(cpu);
   task.stime += cost;
   cpu.clock += cost;
-  Acquired(task, cpu);
 }
 
 void SpinLock::UnlockThreads(Cpu& cpu, Task& task) {
@@ -52,6 +60,9 @@ void SpinLock::UnlockThreads(Cpu& cpu, Task& task) {
     cpu.engine->UnlockSlow(*this);
   }
   --cpu.preempt;
+  if (cpu.clock >= cpu.horizon.load(std::memory_order_relaxed)) [[unlikely]] {
+    cpu.engine->ChargeSlow(cpu);
+  }
 }
 
 }  // namespace pagestorm

@@ -111,6 +111,7 @@ class ABSL_LOCKABLE SpinLock {
   }
   void LockThreads(Cpu& cpu, Task& task);
   void UnlockThreads(Cpu& cpu, Task& task);
+  void PayAcquisition(Cpu& cpu, Task& task) const;
 
   const bool virtual_;
   const bool sync_in_cs_;

@@ -52,6 +52,8 @@ enum class TaskState : std::uint8_t {
   return false;
 }
 
+enum class SleepTimer : std::uint8_t { kNone, kHousekeeping, kProgress };
+
 // Thrown out of a blocking call, CondResched() or ReturnToUser() when the machine shuts down or the
 // task was killed; unwinds the task's stack to its entry. The only exception that crosses folders.
 // Nothing may block in a destructor or a catch block that runs because of it.
@@ -79,8 +81,8 @@ struct Task {
   std::uint8_t held_count = 0;
   std::array<LockRank, 10> held{};  // ranks of the spin locks held, in order
 
-  std::int64_t utime = 0;  // ns charged in user mode
-  std::int64_t stime = 0;  // ns charged in the kernel
+  OwnedCounter utime;  // ns charged in user mode
+  OwnedCounter stime;  // ns charged in the kernel
   std::uint64_t switches_voluntary = 0;
   std::uint64_t switches_involuntary = 0;
 
@@ -100,10 +102,11 @@ struct Task {
   FiberContext fiber;
   void* stack = nullptr;
   std::function<void()> body;
-  std::uint64_t wait_generation = 0;  // a timer of an earlier sleep is stale
-  bool timer_armed = false;
+  OwnedCounter wait_generation;  // a timer of an earlier sleep is stale
+  bool timer_armed = false;      // virtual engine
   bool timer_housekeeping = false;
-  bool on_cpu = false;
+  std::atomic<SleepTimer> sleep_timer{SleepTimer::kNone};  // threads engine
+  std::int64_t left_at = 0;  // threads engine: clock of the CPU it last left
 };
 
 inline void SetState(Task& task, TaskState to) {

@@ -5,6 +5,7 @@
 // Mixing two units does not compile. Emulated time (Ns) and host time (HostNs) never mix.
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -35,6 +36,29 @@ using Pages = Quantity<struct BasePages>;         // base pages of the machine (
 inline constexpr Ns kMicrosecond{1'000};
 inline constexpr Ns kMillisecond{1'000'000};
 inline constexpr Ns kSecond{1'000'000'000};
+
+// A counter with one writer that others may glance at: exact for its writer, at most stale for
+// them.
+class OwnedCounter {
+ public:
+  constexpr OwnedCounter() = default;
+  constexpr OwnedCounter(std::int64_t value) : value_(value) {}  // NOLINT: used like an integer
+  OwnedCounter(const OwnedCounter& other) : value_(other.get()) {}
+  OwnedCounter& operator=(const OwnedCounter& other) { return *this = other.get(); }
+  OwnedCounter& operator=(std::int64_t value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  // A load and a store, not a locked addition.
+  OwnedCounter& operator+=(std::int64_t more) { return *this = get() + more; }
+  OwnedCounter& operator++() { return *this += 1; }
+  OwnedCounter& operator--() { return *this += -1; }
+  [[nodiscard]] std::int64_t get() const { return value_.load(std::memory_order_relaxed); }
+  operator std::int64_t() const { return get(); }  // NOLINT: used like an integer
+
+ private:
+  std::atomic<std::int64_t> value_{0};
+};
 
 // A name in the shape of a number. Ordered, so that containers of them iterate reproducibly.
 template <class Tag, class Rep>

@@ -37,7 +37,7 @@ class VirtualEngine final : public Engine {
     std::int64_t deadline;
     std::uint64_t sequence;  // equal deadlines fire in the order they were set
     TaskId id;               // not an address: the task may have exited since
-    std::uint64_t generation;
+    std::int64_t generation;
     bool housekeeping;
     // std::priority_queue keeps the largest on top.
     friend bool operator<(const Timer& a, const Timer& b) {

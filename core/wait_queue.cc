@@ -24,19 +24,25 @@ WaitQueue::Scope::Scope(WaitQueue& queue, const WaitOptions& options)
 
 WaitQueue::Scope::~Scope() {
   Task& task = *waiter_.task;
-  {
-    std::lock_guard guard(queue_.mu_);
-    if (waiter_.queued) queue_.Remove(waiter_);
-  }
+  Leave();
+  if (waiter_.exclusive && woken() && !satisfied_) queue_.PassOn();
   TaskState announced = TaskState::kSleeping;
   task.state.compare_exchange_strong(announced, TaskState::kRunning);
   task.waiting_on = nullptr;
   task.waiting_for = {};
 }
 
+void WaitQueue::Scope::Leave() {
+  std::lock_guard guard(queue_.mu_);
+  if (waiter_.queued) queue_.Remove(waiter_);
+}
+
 void WaitQueue::Scope::Prepare() {
   std::lock_guard guard(queue_.mu_);
-  if (!waiter_.queued) queue_.Insert(waiter_, !options_.exclusive && !options_.at_tail);
+  if (!waiter_.queued) {
+    waiter_.woken.store(false, std::memory_order_relaxed);  // an earlier wake has been answered
+    queue_.Insert(waiter_, !options_.exclusive && !options_.at_tail);
+  }
   if (waiter_.task->state.load(std::memory_order_relaxed) == TaskState::kRunning) {
     SetState(*waiter_.task, TaskState::kSleeping);
   }
@@ -57,7 +63,7 @@ void WaitQueue::Scope::Sleep(std::int64_t deadline) {
 }
 
 bool WaitQueue::WaitForWake(Ns timeout, WaitOptions options) {
-  const std::int64_t deadline = timeout.n == kNever ? kNever : Now().n + timeout.n;
+  const std::int64_t deadline = timeout.n == kNever ? kNever : FreshNow().n + timeout.n;
   Scope scope(*this, options);
   scope.Prepare();
   while (!scope.woken()) {
@@ -65,6 +71,7 @@ bool WaitQueue::WaitForWake(Ns timeout, WaitOptions options) {
     scope.Sleep(deadline);
     if (!scope.woken()) scope.Prepare();
   }
+  scope.Satisfied();
   return true;
 }
 
@@ -95,26 +102,37 @@ void WaitQueue::Remove(Waiter& waiter) {
 
 bool WaitQueue::WakeWaiter(Waiter& waiter) {
   Remove(waiter);
-  waiter.woken = true;
+  waiter.woken.store(true, std::memory_order_relaxed);
   const bool woke = engine_.Wake(*waiter.task);
   if (woke) CurrentCpu().clock += engine_.config().costs.wake_ns;  // synchronised by the caller
   return woke;
+}
+
+int WaitQueue::WakeLocked(int exclusive) {
+  int woken = 0;
+  // No waiter requeues before mu_ is free again, so one walk ends.
+  for (Waiter* waiter = head_; waiter != nullptr && exclusive > 0;) {
+    Waiter* next = waiter->next;
+    if (waiter->exclusive) --exclusive;
+    if (WakeWaiter(*waiter)) ++woken;
+    waiter = next;
+  }
+  return woken;
 }
 
 int WaitQueue::Wake(int exclusive) {
   int woken = 0;
   {
     std::lock_guard guard(mu_);
-    // A woken waiter requeues at the head, before `next`, so one walk ends.
-    for (Waiter* waiter = head_; waiter != nullptr && exclusive > 0;) {
-      Waiter* next = waiter->next;
-      if (waiter->exclusive) --exclusive;
-      if (WakeWaiter(*waiter)) ++woken;
-      waiter = next;
-    }
+    woken = WakeLocked(exclusive);
   }
   if (woken > 0) Charge({0});
   return woken;
+}
+
+void WaitQueue::PassOn() {
+  std::lock_guard guard(mu_);
+  WakeLocked(1);  // no charge: this may run while an exception unwinds the stack
 }
 
 bool WaitQueue::WakeOldest() {

@@ -11,6 +11,7 @@
 // queue. Locking: mu_ (host lock); run-queue locks are taken under it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "core/engine.h"
@@ -42,7 +43,7 @@ class WaitQueue {
   // The same, but for at most `timeout`. Returns whether the condition was met.
   template <class Condition>
   [[nodiscard]] bool WaitFor(Ns timeout, Condition condition, WaitOptions options = {}) {
-    return WaitUntil(Now().n + timeout.n, condition, options);
+    return WaitUntil(FreshNow().n + timeout.n, condition, options);
   }
   // Sleeps until the next wake of this queue, whatever it means, or the timeout. Returns whether
   // woken.
@@ -70,7 +71,7 @@ class WaitQueue {
     Waiter* prev = nullptr;
     bool exclusive = false;
     bool queued = false;
-    bool woken = false;
+    std::atomic<bool> woken{false};  // written under mu_
   };
   // Leaves the queue on every way out, also when Cancelled is thrown.
   class Scope {
@@ -81,12 +82,17 @@ class WaitQueue {
     Scope& operator=(const Scope&) = delete;
     void Prepare();
     void Sleep(std::int64_t deadline);
-    [[nodiscard]] bool woken() const { return waiter_.woken; }
+    [[nodiscard]] bool woken() const { return waiter_.woken.load(std::memory_order_relaxed); }
+    // The wait is over: met or timed out. A wake that comes later goes to someone else.
+    void Leave();
+    // The condition was met: a wake received belongs to it.
+    void Satisfied() { satisfied_ = true; }
 
    private:
     WaitQueue& queue_;
     const WaitOptions options_;
     Waiter waiter_;
+    bool satisfied_ = false;
   };
 
   template <class Condition>
@@ -95,14 +101,26 @@ class WaitQueue {
     Scope scope(*this, options);
     for (;;) {
       scope.Prepare();
-      if (condition()) return true;
-      if (Now().n >= deadline) return false;
+      bool met = condition();
+      if (!met && Now().n >= deadline) {
+        // A wake may have chosen this waiter meanwhile; then it is not lost.
+        scope.Leave();
+        met = scope.woken() && condition();
+        if (!met) return false;
+      }
+      if (met) {
+        scope.Satisfied();
+        return true;
+      }
       scope.Sleep(deadline);
     }
   }
+  // A waiter that was woken and gives up hands the wake to the next exclusive one.
+  void PassOn();
   void Insert(Waiter& waiter, bool at_head);
   void Remove(Waiter& waiter);
   bool WakeWaiter(Waiter& waiter);
+  int WakeLocked(int exclusive);
 
   Engine& engine_;
   const char* const name_;
@@ -110,7 +128,7 @@ class WaitQueue {
   RawLock mu_;
   Waiter* head_ = nullptr;
   Waiter* tail_ = nullptr;
-  std::int64_t waiters_ = 0;
+  OwnedCounter waiters_;  // written under mu_
 };
 
 }  // namespace pagestorm

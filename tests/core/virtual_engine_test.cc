@@ -1,29 +1,20 @@
 #include "core/virtual_engine.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
-#include "core/fifo_scheduler.h"
-#include "core/sleep_lock.h"
 #include "core/spin_lock.h"
 #include "core/wait_queue.h"
+#include "tests/support/machine.h"
 
 namespace pagestorm {
 namespace {
 
-EngineConfig Cpus(int count, std::uint64_t seed = 1) {
-  EngineConfig config;
-  for (int i = 0; i < count; ++i) config.cpus.push_back({.node = {0}});
-  config.seed = seed;
-  return config;
-}
+using testing::Cpus;
 
-struct Machine {
-  explicit Machine(const EngineConfig& config)
-      : scheduler(EngineKind::kVirtual, kMillisecond), engine(config, scheduler) {}
-  FifoScheduler scheduler;
-  VirtualEngine engine;
+struct Machine : testing::Machine {
+  explicit Machine(const EngineConfig& config) : testing::Machine(EngineKind::kVirtual, config) {}
 };
 
 // Contended locks, sleeps, a token queue and preemption; returns the hash of its events.
@@ -115,32 +106,6 @@ TEST_CASE("VirtualEngine: a contended spin lock makes the later CPU wait until t
   CHECK(lock.stats().hold_ns == 5000);
 }
 
-TEST_CASE("VirtualEngine: waiting for what nobody will do is a stall with a wait-for report",
-          "[core]") {
-  Machine machine(Cpus(2));
-  WaitQueue never(machine.engine, "a wake that never comes", 3);
-  SleepMutex mutex(machine.engine, "the big mutex");
-  machine.engine.Spawn({.name = "holder"}, [&] {
-    SleepGuard guard(mutex);
-    never.Wait([] { return false; });
-  });
-  machine.engine.Spawn({.name = "victim"}, [&] {
-    Charge({100'000});
-    SleepGuard guard(mutex);
-  });
-  // A periodic daemon must not hide the stall.
-  machine.engine.Spawn({.name = "vmstat", .daemon = true}, [&] {
-    for (;;) SleepForHousekeeping(kSecond);
-  });
-  const RunResult result = machine.engine.Run();
-  CHECK(result.end == RunEnd::kStalled);
-  CAPTURE(result.stall_report);
-  CHECK(result.stall_report.find("1 wait on a wake that never comes 3: holder-1") !=
-        std::string::npos);
-  CHECK(result.stall_report.find("victim-2 (held by task 1)") != std::string::npos);
-  CHECK(machine.engine.live_tasks() == 0);
-}
-
 TEST_CASE("VirtualEngine: daemons that only nap do not keep a hung machine alive", "[core]") {
   Machine machine(Cpus(1));
   WaitQueue never(machine.engine, "nothing");
@@ -151,120 +116,6 @@ TEST_CASE("VirtualEngine: daemons that only nap do not keep a hung machine alive
   const RunResult result = machine.engine.Run();
   CHECK(result.end == RunEnd::kStalled);
   CHECK(result.stall_report.find("hung-1") != std::string::npos);
-}
-
-TEST_CASE("VirtualEngine: the end of the last foreground task unwinds every daemon", "[core]") {
-  Machine machine(Cpus(2));
-  WaitQueue never(machine.engine, "nothing");
-  int unwound = 0;
-  struct Count {
-    int& n;
-    ~Count() { ++n; }
-  };
-  for (int i = 0; i < 5; ++i) {
-    machine.engine.Spawn({.name = "daemon", .daemon = true}, [&] {
-      Count count{unwound};
-      never.Wait([] { return false; });
-    });
-  }
-  machine.engine.Spawn({.name = "main"}, [] { Charge({1'000'000}); });
-  CHECK(machine.engine.Run().end == RunEnd::kDone);
-  CHECK(unwound == 5);
-}
-
-TEST_CASE("VirtualEngine: a time limit ends the run at that time", "[core]") {
-  EngineConfig config = Cpus(2);
-  config.time_limit = 5 * kMillisecond;
-  Machine machine(config);
-  machine.engine.Spawn({.name = "endless"}, [] {
-    for (;;) ChargeUser({10'000});
-  });
-  machine.engine.Spawn({.name = "sleepy"}, [] {
-    for (;;) SleepFor({300});
-  });
-  const RunResult result = machine.engine.Run();
-  CHECK(result.end == RunEnd::kTimeLimit);
-  CHECK(result.emulated == 5 * kMillisecond);
-}
-
-TEST_CASE("VirtualEngine: a slice ends only at a preemption point of the kernel", "[core]") {
-  Machine machine(Cpus(1));
-  std::string order;
-  machine.engine.Spawn({.name = "kernel"}, [&] {
-    Charge({3'000'000});  // past the slice, but in kernel mode
-    order += 'k';
-    CondResched();
-    order += 'K';
-  });
-  machine.engine.Spawn({.name = "other"}, [&] { order += 'o'; });
-  machine.engine.Run();
-  CHECK(order == "koK");
-}
-
-TEST_CASE("VirtualEngine: a killed task dies at its return to user mode", "[core]") {
-  Machine machine(Cpus(2));
-  WaitQueue sleep(machine.engine, "an interruptible sleep");
-  bool survived = false;
-  Task& spinner = machine.engine.Spawn({.name = "spinner"}, [&] {
-    for (int i = 0; i < 1'000'000; ++i) ChargeUser({1000});
-    survived = true;
-  });
-  Task& sleeper = machine.engine.Spawn({.name = "sleeper"}, [&] {
-    sleep.Wait([] { return false; }, {.interruptible = true});
-    survived = true;
-  });
-  machine.engine.Spawn({.name = "killer"}, [&] {
-    SleepFor(kMillisecond);
-    CurrentEngine().Kill(spinner, false);
-    CurrentEngine().Kill(sleeper, true);
-  });
-  const RunResult result = machine.engine.Run();
-  CHECK(result.end == RunEnd::kDone);
-  CHECK_FALSE(survived);
-  CHECK(result.emulated < kSecond);
-}
-
-TEST_CASE("WaitQueue: a condition with a side effect succeeds exactly once a waiter", "[core]") {
-  Machine machine(Cpus(4));
-  WaitQueue queue(machine.engine, "tickets");
-  int tickets = 0;
-  int taken = 0;
-  for (int i = 0; i < 100; ++i) {
-    machine.engine.Spawn({.name = "taker"}, [&] {
-      queue.Wait([&] {
-        if (tickets == 0) return false;
-        --tickets;
-        ++taken;
-        return true;
-      });
-    });
-  }
-  machine.engine.Spawn({.name = "giver"}, [&] {
-    for (int i = 0; i < 100; ++i) {
-      ++tickets;
-      queue.WakeOne();
-      SleepFor({50'000});
-    }
-  });
-  CHECK(machine.engine.Run().end == RunEnd::kDone);
-  CHECK(taken == 100);
-  CHECK(tickets == 0);
-}
-
-TEST_CASE("WaitQueue: a timeout is told from a wake by the condition", "[core]") {
-  Machine machine(Cpus(1));
-  WaitQueue queue(machine.engine, "q");
-  bool met = true;
-  std::int64_t waited = 0;
-  machine.engine.Spawn({.name = "waiter"}, [&] {
-    const Ns start = Now();
-    met = queue.WaitFor({250'000}, [] { return false; });
-    waited = (Now() - start).n;
-  });
-  machine.engine.Run();
-  CHECK_FALSE(met);
-  CHECK(waited >= 250'000);
-  CHECK(waited < 260'000);
 }
 
 }  // namespace
