@@ -56,6 +56,8 @@ class PageLockGuard {
 
   [[nodiscard]] bool held() const { return locks_ != nullptr; }
   void Release() { locks_ = nullptr; }
+  // The same page is locked again and ours.
+  void Adopt(PageLocks& locks) { locks_ = &locks; }
   void Unlock() {
     if (locks_ == nullptr) return;
     PageLocks* locks = locks_;

@@ -1,0 +1,284 @@
+#include "mm/reclaim.h"
+
+#include <algorithm>
+
+#include "core/spin_lock.h"
+#include "mm/pagevec.h"
+#include "mm/scan_balance.h"
+#include "mm/shrink_list.h"
+#include "mm/slab.h"
+#include "mm/swap.h"
+#include "mm/throttle.h"
+#include "mm/vmstat.h"
+#include "mm/writeback.h"
+#include "mm/zone.h"
+
+namespace pagestorm::mm {
+namespace {
+
+// From this priority on a fruitless direct reclaim has tried enough to start writing pages itself.
+constexpr std::int64_t kScannedBeforeWriting = kSwapClusterMax + kSwapClusterMax / 2;
+constexpr int kNapBelowPriority = kDefPriority - 2;
+constexpr Ns kNap{kSecond.n / 10};
+
+void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
+  std::int64_t seen = maximum.load(std::memory_order_relaxed);
+  while (seen < value &&
+         !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+// What a task holds at the gate, given back on every way out.
+class AtGate {
+ public:
+  AtGate(Gate& gate, Zone& zone, ScanControl& sc) : gate_(gate), zone_(zone), sc_(sc) {}
+  ~AtGate() { Leave(); }
+  AtGate(const AtGate&) = delete;
+  AtGate& operator=(const AtGate&) = delete;
+  ShrinkResult Enter() { return gate_.Enter(zone_, sc_, ticket_); }
+  void Leave() {
+    if (left_) return;
+    left_ = true;
+    gate_.Leave(zone_, sc_, ticket_);
+  }
+
+ private:
+  Gate& gate_;
+  Zone& zone_;
+  ScanControl& sc_;
+  Gate::Ticket ticket_;
+  bool left_ = false;
+};
+
+class AtDirectGate {
+ public:
+  AtDirectGate(Gate& gate, ScanControl& sc) : gate_(gate), sc_(sc) {}
+  ~AtDirectGate() { gate_.LeaveDirect(sc_, ticket_); }
+  AtDirectGate(const AtDirectGate&) = delete;
+  AtDirectGate& operator=(const AtDirectGate&) = delete;
+  ShrinkResult Enter(std::span<Zone* const> zonelist) {
+    return gate_.EnterDirect(zonelist, sc_, ticket_);
+  }
+
+ private:
+  Gate& gate_;
+  ScanControl& sc_;
+  Gate::Ticket ticket_;
+};
+
+}  // namespace
+
+// Counts the tasks that scan.
+class Reclaimer::InsideShrinker {
+ public:
+  explicit InsideShrinker(Reclaimer& reclaimer) : reclaimer_(reclaimer) {
+    RaiseTo(reclaimer.reclaimers_max_, reclaimer.reclaimers_.fetch_add(1) + 1);
+  }
+  ~InsideShrinker() { reclaimer_.reclaimers_.fetch_sub(1); }
+  InsideShrinker(const InsideShrinker&) = delete;
+  InsideShrinker& operator=(const InsideShrinker&) = delete;
+
+ private:
+  Reclaimer& reclaimer_;
+};
+
+Reclaimer::Reclaimer(MemoryManager& mm)
+    : mm_(mm), balance_(MakeScanBalance(mm)), owners_(MakePageOwners(mm)) {}
+Reclaimer::~Reclaimer() = default;
+
+void Reclaimer::set_owners(std::unique_ptr<PageOwners> owners) { owners_ = std::move(owners); }
+
+std::int64_t Reclaimer::LruPages(const Zone& zone) const {
+  const auto size = [&](LruList list) { return mm_.vmstat->Read(zone.ordinal, StatOf(list)); };
+  return size(LruList::kInactiveAnon) + size(LruList::kActiveAnon) + size(LruList::kInactiveFile) +
+         size(LruList::kActiveFile);
+}
+
+std::int64_t Reclaimer::TryToFreePages(std::span<Zone* const> zonelist, int order, Gfp gfp) {
+  mm_.vmstat->Count(VmEvent::kAllocstall);
+  ScanControl sc{.gfp = gfp,
+                 .order = order,
+                 .may_writepage = !mm_.policy.reclaim.laptop_mode,
+                 .swappiness = mm_.policy.reclaim.swappiness};
+  AtDirectGate gate(*mm_.gate, sc);
+  if (gate.Enter(zonelist) == ShrinkResult::kAgain) return 1;
+  int priority = kDefPriority;
+  const std::int64_t progress = DescendPriorities(zonelist, sc, priority);
+  for (Zone* zone : zonelist) zone->prev_priority.store(priority, std::memory_order_relaxed);
+  if (progress == 0) failed_calls_.fetch_add(1, std::memory_order_relaxed);
+  return progress;
+}
+
+std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanControl& sc,
+                                          int& priority) {
+  std::int64_t lru_pages = 0;
+  for (const Zone* zone : zonelist) lru_pages += LruPages(*zone);
+  std::int64_t total_scanned = 0;
+  for (priority = kDefPriority; priority >= 0; --priority) {
+    sc.nr_scanned = 0;
+    if (priority == 0) mm_.swap->DropToken();
+    if (ShrinkZones(priority, zonelist, sc) == ShrinkResult::kAgain) return 1;
+    sc.nr_reclaimed += mm_.slab->Shrink(sc.nr_scanned, sc.gfp, lru_pages).pages;
+    total_scanned += sc.nr_scanned;
+    if (sc.nr_reclaimed >= sc.swap_cluster_max) return sc.nr_reclaimed;
+    if (total_scanned > kScannedBeforeWriting) sc.may_writepage = true;
+    if (!mm_.gate->Nap(zonelist, priority, sc)) NapIfFruitless(priority, sc);
+    if (priority > 0 && mm_.gate->MayLeaveEarly(zonelist, sc)) return 1;
+  }
+  priority = 0;
+  // What was reclaimed does not count when every zone was given up in the last round.
+  return sc.all_unreclaimable ? 0 : sc.nr_reclaimed;
+}
+
+// A caller that scanned nothing does not nap, so on empty lists all priorities pass in microseconds.
+void Reclaimer::NapIfFruitless(int priority, const ScanControl& sc) {
+  const ReclaimPolicy& policy = mm_.policy.reclaim;
+  if (priority >= kNapBelowPriority) return;
+  if (sc.nr_scanned == 0 && !policy.nap_when_nothing_scanned) return;
+  if (policy.nap_min_io_pages > 0 && sc.nr_io_pages <= policy.nap_min_io_pages) return;
+  mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+}
+
+ShrinkResult Reclaimer::ShrinkZones(int priority, std::span<Zone* const> zonelist,
+                                    ScanControl& sc) {
+  sc.all_unreclaimable = true;
+  for (Zone* zone : zonelist) {
+    if (zone->prev_priority.load(std::memory_order_relaxed) > priority) {
+      zone->prev_priority.store(priority, std::memory_order_relaxed);
+    }
+    if (zone->Has(kZoneAllUnreclaimable) && priority != kDefPriority) continue;
+    sc.all_unreclaimable = false;
+    if (ShrinkZone(priority, *zone, sc) == ShrinkResult::kAgain) return ShrinkResult::kAgain;
+  }
+  return ShrinkResult::kOk;
+}
+
+ShrinkResult Reclaimer::ShrinkZone(int priority, Zone& zone, ScanControl& sc) {
+  AtGate gate(*mm_.gate, zone, sc);
+  const ShrinkResult result = gate.Enter();
+  std::int64_t reclaimed = 0;
+  if (result == ShrinkResult::kOk) {
+    InsideShrinker inside(*this);
+    reclaimed = balance_->Scan(*this, priority, zone, sc);
+  }
+  gate.Leave();
+  sc.nr_reclaimed += reclaimed;
+  if (result == ShrinkResult::kOk) mm_.gate->AfterScan(zone, sc, reclaimed);
+  if (mm_.policy.reclaim.vm_writeout_throttle) mm_.writeback->ThrottleVmWriteout(sc.gfp);
+  return result;
+}
+
+std::int64_t Reclaimer::ShrinkPageList(IsolatedBatch& batch, Zone& zone, ScanControl& sc,
+                                       bool sync) {
+  const std::int64_t freed = PageListPass(mm_, *owners_, zone, sc, sync).Run(batch.entries);
+  batch.ForgetFreed();
+  return freed;
+}
+
+std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList list, ScanControl& sc,
+                                       int priority) {
+  if (const auto instead = mm_.gate->BeforeIsolation(zone, list, sc)) return *instead;
+  mm_.pagevecs->DrainLocal();
+  const bool split = mm_.policy.reclaim.split_lru;
+  const bool both = sc.order > kPageAllocCostlyOrder ||
+                    (split && sc.order > 0 && priority < kNapBelowPriority);
+  const IsolateMode mode = both             ? IsolateMode::kBoth
+                           : IsActive(list) ? IsolateMode::kActive
+                                            : IsolateMode::kInactive;
+  std::int64_t scanned = 0;
+  std::int64_t reclaimed = 0;
+  while (scanned < want) {
+    IsolatedBatch batch(mm_, zone);
+    Isolated isolated;
+    {
+      SpinGuard guard(zone.lru_lock);
+      isolated = zone.lru->IsolateLocked(sc.swap_cluster_max, list, sc.order, mode, batch.entries);
+    }
+    if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
+    balance_->NoteScanned(zone, list, isolated.taken);
+    scanned += isolated.scanned;
+    const std::int64_t freed = ReclaimBatch(batch, zone, sc);
+    CountScans(zone, sc, isolated.scanned, freed);
+    reclaimed += freed;
+    if (isolated.taken == 0) break;
+    balance_->NoteRotated(zone, list, batch.PutBack());
+  }
+  return reclaimed;
+}
+
+// One asynchronous pass; a caller that wants contiguous memory waits and makes a synchronous one as well.
+std::int64_t Reclaimer::ReclaimBatch(IsolatedBatch& batch, Zone& zone, ScanControl& sc) {
+  const auto taken = static_cast<std::int64_t>(batch.entries.size());
+  const auto deactivate = [&] {
+    std::int64_t active = 0;
+    for (BatchEntry& entry : batch.entries) {
+      if (entry.activate) ++active;
+      entry.activate = false;
+    }
+    if (active > 0) mm_.vmstat->Count(VmEvent::kPgdeactivate, active);
+  };
+  deactivate();
+  std::int64_t freed = ShrinkPageList(batch, zone, sc, /*sync=*/false);
+  if (freed < taken && !sc.is_kswapd() && sc.order > kPageAllocCostlyOrder) {
+    mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+    deactivate();
+    freed += ShrinkPageList(batch, zone, sc, /*sync=*/true);
+  }
+  return freed;
+}
+
+void Reclaimer::CountScans(const Zone& zone, const ScanControl& sc, std::int64_t scanned,
+                           std::int64_t freed) {
+  VmStat& stat = *mm_.vmstat;
+  if (sc.is_kswapd()) {
+    stat.Count(ForZone(VmEvent::kPgscanKswapdDma, zone.kind), scanned);
+    stat.Count(VmEvent::kKswapdSteal, freed);
+  } else if (sc.global()) {
+    stat.Count(ForZone(VmEvent::kPgscanDirectDma, zone.kind), scanned);
+  }
+  stat.Count(ForZone(VmEvent::kPgstealDma, zone.kind), freed);
+}
+
+std::int64_t Reclaimer::ShrinkActive(std::int64_t want, Zone& zone, LruList list, ScanControl& sc,
+                                     int priority) {
+  const bool reclaim_mapped = balance_->ReclaimMapped(zone, sc, priority);
+  mm_.pagevecs->DrainLocal();
+  IsolatedBatch batch(mm_, zone);
+  Isolated isolated;
+  {
+    SpinGuard guard(zone.lru_lock);
+    isolated = zone.lru->IsolateLocked(want, list, sc.order, IsolateMode::kActive, batch.entries);
+  }
+  if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
+  balance_->NoteScanned(zone, list, isolated.taken);
+  for (BatchEntry& entry : batch.entries) {
+    if (mm_.policy.reclaim.resched_while_isolating) CondResched();
+    Charge({mm_.costs.pte_ns});
+    entry.activate = balance_->StaysActive(entry.frame, *owners_, zone, reclaim_mapped);
+  }
+  const std::int64_t stayed = batch.PutBack();
+  mm_.vmstat->Count(ForZone(VmEvent::kPgrefillDma, zone.kind), isolated.scanned);
+  mm_.vmstat->Count(VmEvent::kPgdeactivate, isolated.taken - stayed);
+  return isolated.taken - stayed;
+}
+
+Reclaimer::Peaks Reclaimer::PeaksNow() const {
+  return {.reclaimers = reclaimers_.load(std::memory_order_relaxed),
+          .reclaimers_max = reclaimers_max_.load(std::memory_order_relaxed),
+          .isolated = isolated_.load(std::memory_order_relaxed),
+          .isolated_max = isolated_max_.load(std::memory_order_relaxed),
+          .isolated_share_max_permille = isolated_share_max_.load(std::memory_order_relaxed),
+          .failed_calls = failed_calls_.load(std::memory_order_relaxed)};
+}
+
+void Reclaimer::NoteIsolated(std::int64_t change) {
+  const std::int64_t now = isolated_.fetch_add(change, std::memory_order_relaxed) + change;
+  if (change > 0) RaiseTo(isolated_max_, now);
+}
+
+void Reclaimer::NoteIsolatedPeak(std::int64_t isolated_of_zone, std::int64_t on_lists) {
+  const std::int64_t all = isolated_of_zone + on_lists;
+  if (all > 0) RaiseTo(isolated_share_max_, 1000 * isolated_of_zone / all);
+}
+
+}  // namespace pagestorm::mm
