@@ -34,7 +34,9 @@ Cpu& CfsScheduler::Place(Task& task, EnqueueReason reason, Cpu* waker) {
   return engine_->cpu(target);
 }
 
-// The waker's CPU or the previous one, then an idle CPU near it. Source: spec 1.9 items 2-4.
+// The waker's CPU or the previous one, then an idle CPU near it. Source: spec 1.9 items 2-4. An
+// idle previous CPU has no load, so WakeAffine() leaves the task there unless the waker's is idle,
+// too.
 CpuId CfsScheduler::PlaceWoken(const Task& task, CpuId prev, const Cpu* waker) const {
   CpuId target = prev;
   if (waker != nullptr && waker->id != prev && Allows(task, waker->id) &&
@@ -43,7 +45,6 @@ CpuId CfsScheduler::PlaceWoken(const Task& task, CpuId prev, const Cpu* waker) c
     target = waker->id;
   }
   if (idle_.Test(target)) return target;
-  if (prev != target && LlcOf(prev) == LlcOf(target) && idle_.Test(prev)) return prev;
   if (const auto near = IdleSibling(task, target)) return *near;
   if (!policy_.wake_any_idle) return target;
   return IdleFarAway(task, target).value_or(target);

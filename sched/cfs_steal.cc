@@ -50,7 +50,8 @@ SchedEntity* CfsScheduler::StealFrom(const CpuBits& ring, const Cpu& thief) {
 SchedEntity* CfsScheduler::TryTake(CpuId victim, const Cpu& thief) {
   RunQueue& rq = QueueOf(victim);
   std::lock_guard guard(rq.mu());
-  if (rq.nr_running() < 2) return nullptr;  // a lone task is about to run where it waits
+  // A lone task is about to run where it waits. The set said otherwise, but it may be stale.
+  if (rq.nr_running() < 2) return nullptr;
   SchedEntity* entity = rq.TakeMovable(thief.id, thief.clock);
   NoteOverload(victim, rq);
   return entity;

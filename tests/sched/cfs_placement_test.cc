@@ -170,6 +170,47 @@ TEST_CASE("PickNext: the busiest is asked first, and one whose tasks are pinned 
   CHECK(p.PickOn(0) == &movable);
 }
 
+TEST_CASE("PickNext: of two queues the longer one is shortened", "[sched][steal]") {
+  Puppet p(Nodes(1));
+  for (const int cpu : {1, 2, 3}) p.Busy(cpu);
+  p.Waiting(1);
+  Task& longer = p.Waiting(2);
+  p.Waiting(2);
+  p.Waiting(3);
+  p.PickOn(0);
+  CHECK((p.sched().queue(CpuId{2}).nr_running() == 2));
+  CHECK((EntityOf(longer).queued() != (p.sched().queue(CpuId{0}).curr() == &EntityOf(longer))));
+}
+
+TEST_CASE("PickNext: a service CPU pulls nothing, not even what may run there", "[sched][steal]") {
+  Puppet p(Nodes(1), SchedPolicy::Linux39(), 1);
+  p.Busy(1);
+  Task& task = p.Waiting(1);
+  task.allowed.set(4);
+  REQUIRE(p.cpu(4).kind == CpuKind::kService);
+  CHECK(p.PickOn(4) == nullptr);
+  CHECK(p.PickOn(0) == &task);
+}
+
+TEST_CASE("TaskCreated: a child starts no earlier than its parent, wherever it starts",
+          "[sched][cfs]") {
+  Puppet p(Nodes(1));
+  Task& parent = p.Busy(0);
+  p.Waiting(0);  // holds the minimum of the queue down
+  p.Busy(1);
+  EntityOf(parent).vruntime += 500 * kMs;
+  const std::int64_t lead = EntityOf(parent).vruntime - p.sched().queue(CpuId{0}).min_vruntime();
+  REQUIRE(lead > 400 * kMs);
+  Task& child = p.tasks.emplace_back();
+  child.id = {100};
+  child.allowed = On({0, 1, 2, 3});
+  p.sched().TaskCreated(child, &parent);
+  const int where = GENERATE(0, 1);
+  const std::int64_t least = p.sched().queue(CpuId{where}).min_vruntime();
+  p.sched().Enqueue(p.cpu(where), child, EnqueueReason::kFork);
+  CHECK(EntityOf(child).vruntime == least + lead);
+}
+
 TEST_CASE("PickNext: nothing is pulled where the policy says so, nor a lone waiting task",
           "[sched][steal]") {
   SchedPolicy policy = SchedPolicy::Linux39();

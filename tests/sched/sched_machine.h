@@ -51,8 +51,9 @@ inline CpuMask On(std::initializer_list<int> cpus) {
 
 // Plays the engine's part by hand, one call at a time.
 struct Puppet {
-  explicit Puppet(CpuTopology topology, const SchedPolicy& policy = SchedPolicy::Linux39())
-      : machine(std::move(topology), policy) {}
+  explicit Puppet(CpuTopology topology, const SchedPolicy& policy = SchedPolicy::Linux39(),
+                  int service_cpus = 0)
+      : machine(std::move(topology), policy, 1, service_cpus) {}
   ~Puppet() { machine.scheduler.CheckInvariants(); }
 
   CfsScheduler& sched() { return machine.scheduler; }
