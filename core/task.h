@@ -67,8 +67,11 @@ inline constexpr std::uint32_t PF_MEMALLOC = 0x800;
 inline constexpr std::uint32_t PF_KSWAPD = 0x40000;
 inline constexpr std::uint32_t PF_SWAPWRITE = 0x800000;
 
-struct Task {
+// The first cache line holds what every switch and charge touches.
+struct alignas(64) Task {
   Cpu* cpu = nullptr;  // where it runs or last ran; reload after any call that may switch
+  OwnedCounter stime;  // ns charged in the kernel
+  OwnedCounter utime;  // ns charged in user mode
   TaskId id;
   std::uint32_t flags = 0;
   std::atomic<TaskState> state{TaskState::kNew};
@@ -79,10 +82,9 @@ struct Task {
   std::atomic<bool> interruptible{false};  // the present sleep ends when fatal_signal is set
   bool cancelling = false;  // Cancelled has been thrown; a second one would terminate
   std::uint8_t held_count = 0;
+  FiberContext fiber;               // engine-private; its first 24 bytes end the cache line
   std::array<LockRank, 10> held{};  // ranks of the spin locks held, in order
 
-  OwnedCounter utime;  // ns charged in user mode
-  OwnedCounter stime;  // ns charged in the kernel
   std::uint64_t switches_voluntary = 0;
   std::uint64_t switches_involuntary = 0;
 
@@ -99,7 +101,6 @@ struct Task {
   std::int64_t start_ns = 0;  // emulated time of creation
 
   // Engine-private from here on.
-  FiberContext fiber;
   void* stack = nullptr;
   std::function<void()> body;
   OwnedCounter wait_generation;  // a timer of an earlier sleep is stale

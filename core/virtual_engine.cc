@@ -7,6 +7,12 @@
 
 namespace pagestorm {
 
+namespace {
+
+constexpr std::uint64_t kPollMask = 0xfff;  // the host is asked every so many events
+
+}  // namespace
+
 VirtualEngine::VirtualEngine(const EngineConfig& config, Scheduler& scheduler)
     : Engine(EngineKind::kVirtual, config, scheduler),
       tree_(cpus_.size() + 1),
@@ -31,6 +37,20 @@ RunResult VirtualEngine::Run() {
 
 // --- time ---
 
+inline void VirtualEngine::SetHorizon(Cpu& cpu) {
+  const std::int64_t runner_up = WinnerTree::Time(tree_.top());
+  const std::int64_t sync = runner_up == kNever ? kNever : runner_up + config_.slack.n;
+  cpu.sync_at = std::min(sync, cpu.slice_end);
+  cpu.horizon.store(cpu.preempt > 0 && !config_.sync_in_cs ? kNever : cpu.sync_at,
+                    std::memory_order_relaxed);
+}
+
+inline void VirtualEngine::Resume(Cpu& cpu, const Task& task) {
+  running_ = &cpu;
+  SetHorizon(cpu);
+  hash_.Mix(static_cast<std::uint64_t>(cpu.clock) ^ (static_cast<std::uint64_t>(task.id.n) << 44));
+}
+
 void VirtualEngine::ChargeSlow(Cpu& cpu) {
   if (cpu.preempt > 0 && !config_.sync_in_cs) return;  // unlock() comes back here
   if (cpu.clock >= cpu.slice_end) Tick(cpu);
@@ -40,9 +60,27 @@ void VirtualEngine::ChargeSlow(Cpu& cpu) {
 void VirtualEngine::Sync(Cpu& cpu) {
   const auto context = static_cast<std::size_t>(cpu.id.n);
   const std::uint64_t key = WinnerTree::Key(cpu.clock, ties_.Next(), context);
-  if (key < tree_.top()) {
+  const std::uint64_t winner = tree_.top();
+  if (key < winner) {
     SetHorizon(cpu);
     return;
+  }
+  // The usual case of NextContext(), cut short: the runner-up is known before the tree is updated,
+  // so the host's processor can go ahead with the switch meanwhile.
+  const std::size_t next_context = WinnerTree::Context(winner);
+  if (next_context != timer_leaf_ && ((events_ + 1) & kPollMask) != 0) [[likely]] {
+    Cpu& next = *cpus_[next_context];
+    Task* const task = next.current();
+    if (task != nullptr && next.clock <= config_.time_limit.n) [[likely]] {
+      ++events_;
+      tree_.Replace(next_context, context, key);
+      FiberContext& self = cpu.current()->fiber;
+      Resume(next, *task);
+      SwitchFiber(self, task->fiber, eh_);
+      if (dead_ != nullptr) [[unlikely]]
+        ReapDead();
+      return;
+    }
   }
   tree_.Set(context, key);
   Dispatch(cpu.current()->fiber);
@@ -55,7 +93,10 @@ void VirtualEngine::Dispatch(FiberContext& self, bool finished) {
 }
 
 void VirtualEngine::Publish(FiberContext&) {
-  if (dead_ == nullptr) return;
+  if (dead_ != nullptr) ReapDead();
+}
+
+void VirtualEngine::ReapDead() {
   Task& dead = *dead_;
   dead_ = nullptr;
   Reap(dead);
@@ -64,7 +105,7 @@ void VirtualEngine::Publish(FiberContext&) {
 FiberContext& VirtualEngine::NextContext() {
   running_ = nullptr;
   for (;;) {
-    if ((++events_ & 0xfff) == 0) [[unlikely]]
+    if ((++events_ & kPollMask) == 0) [[unlikely]]
       PollHost();
     const std::uint64_t key = tree_.top();
     if (key == WinnerTree::kIdle || WinnerTree::Context(key) == timer_leaf_) [[unlikely]] {
@@ -91,20 +132,9 @@ FiberContext& VirtualEngine::NextContext() {
     }
     tree_.Set(WinnerTree::Context(key),
               WinnerTree::kIdle);  // while it runs, top() is the runner-up
-    running_ = &cpu;
-    SetHorizon(cpu);
-    hash_.Mix(static_cast<std::uint64_t>(cpu.clock) ^
-              (static_cast<std::uint64_t>(cpu.current()->id.n) << 44));
+    Resume(cpu, *cpu.current());
     return cpu.current()->fiber;
   }
-}
-
-void VirtualEngine::SetHorizon(Cpu& cpu) {
-  const std::int64_t runner_up = WinnerTree::Time(tree_.top());
-  const std::int64_t sync = runner_up == kNever ? kNever : runner_up + config_.slack.n;
-  cpu.sync_at = std::min(sync, cpu.slice_end);
-  cpu.horizon.store(cpu.preempt > 0 && !config_.sync_in_cs ? kNever : cpu.sync_at,
-                    std::memory_order_relaxed);
 }
 
 void VirtualEngine::LowerRunningHorizon(std::int64_t time) {

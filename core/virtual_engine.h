@@ -55,6 +55,8 @@ class VirtualEngine final : public Engine {
   // The context to run: the task of the CPU with the smallest clock, or the host stack when the run
   // is over.
   FiberContext& NextContext();
+  void Resume(Cpu& cpu, const Task& task);
+  void ReapDead();
   // Starts a task on an idle CPU at its key's time. False: nothing to run there.
   bool StartCpu(Cpu& cpu);
   void BeginTask(Cpu& cpu, Task& task);

@@ -34,11 +34,34 @@ class WinnerTree {
 
   void Set(std::size_t context, std::uint64_t key) {
     std::size_t i = leaves_ + context;
-    tree_[i] = key;
-    for (; i > 1; i >>= 1) {
-      const std::uint64_t a = tree_[i];
-      const std::uint64_t b = tree_[i ^ 1];
-      tree_[i >> 1] = a < b ? a : b;
+    std::uint64_t* const tree = tree_.data();
+    tree[i] = key;
+    while (i > 1) {
+      const std::uint64_t sibling = tree[i ^ 1];
+      key = sibling < key ? sibling : key;
+      i >>= 1;
+      tree[i] = key;
+    }
+  }
+  // Set(winner, kIdle) and Set(context, key) in one climb: the two chains of minima overlap in
+  // time.
+  void Replace(std::size_t winner, std::size_t context, std::uint64_t key) {
+    std::uint64_t* const tree = tree_.data();
+    std::uint64_t idle = kIdle;
+    std::size_t i = leaves_ + winner;
+    std::size_t j = leaves_ + context;
+    tree[i] = idle;
+    tree[j] = key;
+    while (i > 1) {
+      // Where the paths meet, each is the other's sibling; above, both compute the same.
+      const std::uint64_t beside_i = tree[i ^ 1];
+      const std::uint64_t beside_j = tree[j ^ 1];
+      idle = beside_i < idle ? beside_i : idle;
+      key = beside_j < key ? beside_j : key;
+      i >>= 1;
+      j >>= 1;
+      tree[i] = idle;
+      tree[j] = key;
     }
   }
   [[nodiscard]] std::uint64_t Get(std::size_t context) const { return tree_[leaves_ + context]; }
