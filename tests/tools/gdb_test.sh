@@ -21,7 +21,7 @@ output=$(timeout 120 gdb -nx -batch \
   -ex 'pagestorm-tasks' -ex 'pagestorm-bt 1' -ex 'continue' \
   -ex 'pagestorm-tasks' -ex 'pagestorm-bt 1' -ex 'delete' -ex 'continue' \
   --args "$binary" 'Engine: waiting for what nobody will do*' 2>&1) || true
-if ! grep -q 'Breakpoint 1, ' <<< "$output"; then
+if ! grep -qE 'Breakpoint 1(\.[0-9]+)?, ' <<< "$output"; then
   if grep -qi 'ptrace\|not permitted\|could not trace' <<< "$output"; then
     echo "skipped: this host does not let gdb trace a program"
     exit 77
