@@ -46,7 +46,7 @@ TEST_CASE("Place: else to the nearest idle CPU, or it waits, as the policy says"
   CHECK(p.WakeFrom(task, -1) == (policy.wake_any_idle ? 3 : 6));
 }
 
-// Mutation tried: this_load and prev_load exchanged in WakeAffine (it stays on the busy CPU).
+// Mutation tried: the comparison in WakeAffine turned round (it moves at the first wake-up).
 TEST_CASE("Place: a waker takes the task over if its CPU is the less loaded one",
           "[sched][place]") {
   Puppet p(Nodes(2));
@@ -116,6 +116,10 @@ TEST_CASE("Place: forks spread over cores before threads", "[sched][place]") {
   CHECK(p.ForkFrom(child, 2) == 1);  // not 0, whose sibling is busy
   p.Busy(1);
   CHECK(p.ForkFrom(child, 2) == 0);
+  p.Busy(3);
+  p.Waiting(2);
+  p.Waiting(2);
+  CHECK(p.ForkFrom(child, 2) == 1);  // three tasks on core 0, though CPU 0 is idle; two on core 1
 }
 
 TEST_CASE("Place: never outside the mask, whatever is idle", "[sched][place]") {

@@ -34,8 +34,7 @@ std::vector<std::int64_t> Stints(int tasks, const SchedPolicy& policy, std::int6
   return stints;
 }
 
-// Mutation tried: period(n) = latency for any n (9 tasks get 2.7 ms); slice without the running
-// task's weight (24 ms).
+// Mutation tried: period(n) = latency for any n (9 tasks get 2.7 ms).
 TEST_CASE("CfsScheduler: two equal tasks alternate every 12 ms, nine every 3 ms",
           "[sched][cfs][spec:numa-2]") {
   SchedPolicy exact = SchedPolicy::Linux39();

@@ -5,8 +5,7 @@
 namespace pagestorm::sched {
 namespace {
 
-// Mutation tried: without rounding up, 1024 from 0 gives 256 too, but the average stops at 1021
-// (second test); with keep = 2^i the first test reads 819.
+// Mutation tried: no rounding up (1024 from 0 still gives 256, but the average never gets to 1024).
 TEST_CASE("CpuLoad: average 2 moves by a quarter of the difference", "[sched][spec:numa-5]") {
   CpuLoad load;
   load.Tick(1024);

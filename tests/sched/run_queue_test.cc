@@ -123,7 +123,7 @@ TEST_CASE("RunQueue: running costs virtual time by weight and moves the minimum"
   CHECK(a.sum_exec == 33'500'000);
 }
 
-// Mutation tried: '>' -> '>=' (exactly one granularity preempts), weight of the running task used.
+// Mutation tried: '>' -> '>=' (exactly one granularity preempts).
 TEST_CASE("RunQueue: a wakee preempts when it is more than a granularity behind",
           "[sched][run_queue]") {
   Queue q;  // 4 ms
@@ -229,7 +229,7 @@ TEST_CASE("RunQueue: a sleeper with credit keeps the CPU over its slice, a yield
   q.rq.CheckInvariants();
 }
 
-// Mutation tried: TakeMovable without subtracting the minimum (the task is 400 ms ahead there).
+// Mutation tried: TakeMovable without subtracting the minimum (the task is 500 ms ahead there).
 TEST_CASE("RunQueue: a task that moves keeps its distance to the others", "[sched][run_queue]") {
   Queue from;
   Queue to(from.policy, 1);
