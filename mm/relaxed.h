@@ -1,0 +1,34 @@
+// A number that one lock's holder writes and anybody reads at a glance.
+//
+// Reads and writes are relaxed: no reader may conclude anything about other memory from the value.
+// The kernel does the same with plain variables (nr_free, watermarks); here the race is spelled
+// out.
+#pragma once
+
+#include <atomic>
+
+namespace pagestorm::mm {
+
+template <class T>
+class Relaxed {
+ public:
+  constexpr Relaxed() = default;
+  constexpr Relaxed(T value) : value_(value) {}  // NOLINT: stands for a T
+  Relaxed(const Relaxed& other) : value_(other.get()) {}
+  Relaxed& operator=(const Relaxed& other) { return *this = other.get(); }
+  Relaxed& operator=(T value) {
+    value_.store(value, std::memory_order_relaxed);
+    return *this;
+  }
+  // For one writer at a time (its lock's holder, or the CPU that owns the number).
+  Relaxed& operator+=(T change) { return *this = static_cast<T>(get() + change); }
+  Relaxed& operator-=(T change) { return *this = static_cast<T>(get() - change); }
+
+  [[nodiscard]] T get() const { return value_.load(std::memory_order_relaxed); }
+  operator T() const { return get(); }  // NOLINT: stands for a T
+
+ private:
+  std::atomic<T> value_{};
+};
+
+}  // namespace pagestorm::mm
