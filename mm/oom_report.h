@@ -1,0 +1,25 @@
+// The text of OOM and allocation-failure reports, line by line as 2.6.26 prints it.
+// Source: spec throttle-2.6.26 2.27; workloads-and-reports 6.
+#pragma once
+
+#include <string>
+
+#include "mm/gfp.h"
+#include "mm/memory_manager.h"
+#include "mm/oom_select.h"
+
+namespace pagestorm::mm {
+
+// "Mem-info:" and what follows, up to the four RAM lines. Takes zone.lock of one zone after the
+// other.
+[[nodiscard]] std::string MemInfoReport(const MemoryManager& mm);
+// "<comm> invoked oom-killer: ...", and the stack: a short one of our own.
+[[nodiscard]] std::string OomHeader(const MemoryManager& mm, const Task& task, int oom_adj, Gfp gfp,
+                                    int order);
+// "<comm>: page allocation failure. ...", and the stack.
+[[nodiscard]] std::string AllocationFailureHeader(const MemoryManager& mm, const Task& task,
+                                                  Gfp gfp, int order);
+// oom_dump_tasks: the task table. Under tasklist_lock.
+[[nodiscard]] std::string TaskTable(const MemoryManager& mm, const TaskList& tasks);
+
+}  // namespace pagestorm::mm
