@@ -116,6 +116,7 @@ void Engine::Kill(Task& task, bool memdie) {
   // signal): one of the two sees the other.
   task.fatal_signal.store(true);
   if (task.interruptible.load()) Wake(task);
+  SignalSent();
 }
 
 void Engine::ThrowCancelled(Task& task) {

@@ -201,6 +201,8 @@ class Engine {
   static void TaskMain(FiberContext& predecessor);
   // Called on the successor's side of every switch, with what was suspended.
   virtual void Publish(FiberContext& predecessor) = 0;
+  // A fatal signal is pending somewhere: a CPU that pauses in user mode must look.
+  virtual void SignalSent() {}
   // Puts a new task onto a run queue.
   virtual void Activate(Task& task, CpuId hint) = 0;
   // The current task is about to exit: counts it out. Returns true if it was the last foreground

@@ -86,6 +86,7 @@ class ThreadsEngine final : public Engine {
   void Publish(FiberContext& predecessor) override;
   void PublishOn(Lane& lane);
   void Activate(Task& task, CpuId hint) override;
+  void SignalSent() override { RingAll(); }  // rare; where the task runs is not known for sure
   // Hands this CPU to the next task, or to the base; returns when `self` is resumed, maybe on
   // another CPU.
   void SwitchAway(Lane& lane, Task& self, Left why);
