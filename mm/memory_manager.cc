@@ -1,9 +1,9 @@
 #include "mm/memory_manager.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "core/executor.h"
 #include "mm/address_space.h"
 #include "mm/block_device.h"
 #include "mm/buddy.h"
@@ -50,28 +50,14 @@ std::vector<Pages> AbsentPages(const MmConfig& config, std::size_t position) {
   Pages reserved = config.boot_reserved[position];
   for (std::size_t i = node.zones.size(); i-- > 0;) {
     const numa::ZoneSpan& span = node.zones[i];
-    const Pages present =
-        numa::ComputePresent(span, config.map.page_shift,
-                             {.struct_page_bytes = config.policy.alloc.struct_page_bytes})
-            .present;
+    numa::PresentRule rule;
+    rule.struct_page_bytes = config.policy.alloc.struct_page_bytes;
+    const Pages present = numa::ComputePresent(span, config.map.page_shift, rule).present;
     const Pages taken = std::min(reserved, present);
     reserved -= taken;
     absent[i] = span.spanned - present + taken;
   }
   return absent;
-}
-
-// Runs job(0) .. job(count - 1) on a few host threads. Their number changes nothing but the time.
-template <class Job>
-void InParallel(std::size_t count, Job job) {
-  constexpr std::size_t kThreads = 4;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&next, &job, count] {
-    for (std::size_t i = next++; i < count; i = next++) job(i);
-  };
-  if (count < 2) return work();
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 0; i < std::min(kThreads, count); ++i) threads.emplace_back(work);
 }
 
 }  // namespace
@@ -191,9 +177,17 @@ void MemoryManager::FillZones() {
       begin = end;
     }
   }
-  InParallel(chunks.size(), [&chunks](std::size_t i) {
-    InitFrames(*chunks[i].zone, chunks[i].begin, chunks[i].end);
-  });
+  const auto init = [&chunks](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      InitFrames(*chunks[i].zone, chunks[i].begin, chunks[i].end);
+    }
+  };
+  // Below 8 GiB of 4 KiB pages the threads would cost more than they save.
+  if (chunks.size() < 8) {
+    init(0, chunks.size());
+  } else {
+    Executor().ParallelFor(chunks.size(), 1, init);
+  }
   for (const auto& zone : zones) LinkFreeBlocks(*zone);
 }
 
