@@ -1,5 +1,5 @@
-// kswapd: the task of a node that reclaims in the background until every zone has its high watermark.
-// Source: spec throttle-2.6.26 2.21, 1.9.
+// kswapd: the task of a node that reclaims in the background until every zone has its high
+// watermark. Source: spec throttle-2.6.26 2.21, 1.9.
 #pragma once
 
 #include <array>
@@ -17,14 +17,16 @@ class Kswapd {
   // `node` has memory and outlives this.
   Kswapd(MemoryManager& mm, PgData& node);
 
-  // Spawns the task: on the CPUs that MmConfig::kswapd_cpus names, else on the node's online CPUs, else on any.
+  // Spawns the task: on the CPUs that MmConfig::kswapd_cpus names, else on the node's online CPUs,
+  // else on any.
   void Start();
-  // wakeup_kswapd for one zone of this node; `order` of the failed request. From any task; cheap if the zone is
-  // above its low mark.
+  // wakeup_kswapd for one zone of this node; `order` of the failed request. From any task; cheap if
+  // the zone is above its low mark.
   void Wake(Zone& zone, int order);
 
-  // One balance_pgdat: returns once every zone of the node is above its high mark for `order`; sleeps in
-  // reclaim. By the kswapd task, which has PF_MEMALLOC, PF_SWAPWRITE and PF_KSWAPD. Pages reclaimed.
+  // One balance_pgdat: returns once every zone of the node is above its high mark for `order`;
+  // sleeps in reclaim. By the kswapd task, which has PF_MEMALLOC, PF_SWAPWRITE and PF_KSWAPD. Pages
+  // reclaimed.
   std::int64_t RunOnce(int order);
   // The task's life: sleep until woken, balance.
   [[noreturn]] void Run();

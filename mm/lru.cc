@@ -76,7 +76,8 @@ class LockedLru final : public Lru {
     const std::size_t before = batch.size();
     Isolated result;
     ListCounts taken{};
-    // Visible frames stay on the list, so without a bound a short one would be walked round and round.
+    // Visible frames stay on the list, so without a bound a short one would be walked round and
+    // round.
     if (visible_) want = std::min(want, At(list).size());
     for (; result.scanned < want && !At(list).empty(); ++result.scanned) {
       const FrameNo n = At(list).tail();
@@ -145,8 +146,8 @@ class LockedLru final : public Lru {
     return list;
   }
 
-  // Moves a frame from its list to the batch; one whose last reference is gone only goes to the head, out of
-  // the way of who is about to free it.
+  // Moves a frame from its list to the batch; one whose last reference is gone only goes to the
+  // head, out of the way of who is about to free it.
   bool TakeOrRotate(FrameNo n, BatchEntries& batch, ListCounts& taken) {
     Charge(op_cost_);
     PageFrame& frame = mm_.frames[n];
@@ -161,8 +162,8 @@ class LockedLru final : public Lru {
     return true;
   }
 
-  // Lumpy reclaim: the rest of the aligned block, as far as it is on an LRU and of the wanted kind. Returns
-  // how many were taken. A hole ends the block.
+  // Lumpy reclaim: the rest of the aligned block, as far as it is on an LRU and of the wanted kind.
+  // Returns how many were taken. A hole ends the block.
   std::int64_t TakeCompanions(FrameNo n, LruList list, int order, IsolateMode mode,
                               BatchEntries& batch, ListCounts& taken) {
     const FrameNo base = n & ~((FrameNo{1} << order) - 1);
@@ -207,18 +208,20 @@ class LockedLru final : public Lru {
 
   std::string CheckList(LruList list) const {
     const FrameList& frames = lists_[static_cast<std::size_t>(list)];
-    const std::string where = absl::StrCat("zone ", zone_.ordinal, " LRU list ", static_cast<int>(list), ": ");
+    const std::string where =
+        absl::StrCat("zone ", zone_.ordinal, " LRU list ", static_cast<int>(list), ": ");
     std::int64_t count = 0;
     FrameNo prev = kNoFrame;
     for (FrameNo n = frames.head(); n != kNoFrame; prev = n, n = mm_.frames[n].next) {
       const PageFrame& frame = mm_.frames[n];
-      if (frame.state() != FrameState::kLru || frame.zone() != zone_.ordinal || frame.prev != prev ||
-          ListOf(frame) != list) {
+      if (frame.state() != FrameState::kLru || frame.zone() != zone_.ordinal ||
+          frame.prev != prev || ListOf(frame) != list) {
         return absl::StrCat(where, "frame ", n, " does not belong there");
       }
       if (++count > frames.size()) return absl::StrCat(where, "is a ring");
     }
-    if (count != frames.size()) return absl::StrCat(where, "has ", count, " of ", frames.size(), " frames");
+    if (count != frames.size())
+      return absl::StrCat(where, "has ", count, " of ", frames.size(), " frames");
     const std::int64_t counted = mm_.vmstat->Exact(zone_.ordinal, StatOf(list));
     if (counted == count) return {};
     return absl::StrCat(where, "has ", count, " frames and a counter of ", counted);

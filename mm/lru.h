@@ -1,11 +1,11 @@
-// The LRU lists of one zone behind one interface, so that other designs (lock-free rings, clocks) can take
-// their place: add, delete, isolate, put back.
+// The LRU lists of one zone behind one interface, so that other designs (lock-free rings, clocks)
+// can take their place: add, delete, isolate, put back.
 //
-// "Locked" functions need the zone's lru_lock; a lock-free implementation will not take it. Frames on their
-// way to a list wait in per-CPU pagevecs (mm/pagevec.h). Isolated frames are on no list and in no counter of
-// the era's kernels; kNrIsolated* count them for reports and for later kernels.
-// With ReclaimPolicy::isolated_visible (an ablation) isolated frames stay on their list and in its counter;
-// the batch only refers to them, and several batches may refer to one frame.
+// "Locked" functions need the zone's lru_lock; a lock-free implementation will not take it. Frames
+// on their way to a list wait in per-CPU pagevecs (mm/pagevec.h). Isolated frames are on no list
+// and in no counter of the era's kernels; kNrIsolated* count them for reports and for later
+// kernels. With ReclaimPolicy::isolated_visible (an ablation) isolated frames stay on their list
+// and in its counter; the batch only refers to them, and several batches may refer to one frame.
 // Source: spec throttle-2.6.26 2.13, 2.14, 2.17, 3.1.
 #pragma once
 
@@ -27,7 +27,13 @@ class MemoryManager;
 struct Zone;
 
 // 2.6.26 has one pair of lists for all pages (kInactiveAnon, kActiveAnon); split LRU uses all five.
-enum class LruList : std::uint8_t { kInactiveAnon, kActiveAnon, kInactiveFile, kActiveFile, kUnevictable };
+enum class LruList : std::uint8_t {
+  kInactiveAnon,
+  kActiveAnon,
+  kInactiveFile,
+  kActiveFile,
+  kUnevictable
+};
 inline constexpr int kLruLists = 5;
 [[nodiscard]] constexpr bool IsActive(LruList list) {
   return list == LruList::kActiveAnon || list == LruList::kActiveFile;
@@ -54,8 +60,8 @@ struct BatchEntry {
 // 32 are isolated at a time; lumpy isolation may exceed that by a block.
 using BatchEntries = absl::InlinedVector<BatchEntry, kSwapClusterMax + 4>;
 
-// Frames taken off an LRU, each with a reference. Owned by one task. Whatever is left when the task leaves, or
-// is unwound by Cancelled, goes back to the LRU.
+// Frames taken off an LRU, each with a reference. Owned by one task. Whatever is left when the task
+// leaves, or is unwound by Cancelled, goes back to the LRU.
 class IsolatedBatch {
  public:
   IsolatedBatch(MemoryManager& mm, Zone& zone) : mm_(mm), zone_(zone) {}
@@ -65,8 +71,8 @@ class IsolatedBatch {
   IsolatedBatch(const IsolatedBatch&) = delete;
   IsolatedBatch& operator=(const IsolatedBatch&) = delete;
 
-  // Puts every frame at the head of the list it belongs on and drops its reference; takes and drops lru_lock
-  // every 14 frames. Returns how many became, or stayed, active.
+  // Puts every frame at the head of the list it belongs on and drops its reference; takes and drops
+  // lru_lock every 14 frames. Returns how many became, or stayed, active.
   std::int64_t PutBack();
   void ForgetFreed();  // removes entries whose frame was freed
 
@@ -89,17 +95,20 @@ class Lru {
   [[nodiscard]] virtual LruList ListOf(const PageFrame& frame) const = 0;
   // Puts a frame (state kInUse, kPagevec or kIsolated) onto the head of its list; counters follow.
   virtual void AddLocked(FrameNo n) = 0;
-  // Takes a frame off its list for good (it is being freed): kLru -> kInUse; it is not active any more.
+  // Takes a frame off its list for good (it is being freed): kLru -> kInUse; it is not active any
+  // more.
   virtual void DelLocked(FrameNo n) = 0;
   // Moves a frame to the tail of its list: it will be looked at next.
   virtual void RotateTailLocked(FrameNo n) = 0;
-  // Moves a frame of an inactive list to the head of the active one, or back; nothing if it is there.
+  // Moves a frame of an inactive list to the head of the active one, or back; nothing if it is
+  // there.
   virtual void SetActiveLocked(FrameNo n, bool active) = 0;
-  // Takes up to `want` frames from the tail of `list`, with order > 0 also companions of their aligned block of
-  // 2^order frames, which use up scans (2.13).
+  // Takes up to `want` frames from the tail of `list`, with order > 0 also companions of their
+  // aligned block of 2^order frames, which use up scans (2.13).
   virtual Isolated IsolateLocked(std::int64_t want, LruList list, int order, IsolateMode mode,
                                  BatchEntries& batch) = 0;
-  // Puts isolated frames back at the head of the list that BatchEntry::activate says. References stay.
+  // Puts isolated frames back at the head of the list that BatchEntry::activate says. References
+  // stay.
   virtual void PutBackLocked(std::span<const BatchEntry> entries) = 0;
   // An isolated frame is about to be freed: kIsolated -> kInUse. No lock.
   virtual void NoteFreed(FrameNo n) = 0;
@@ -107,8 +116,8 @@ class Lru {
   [[nodiscard]] virtual std::int64_t SizeLocked(LruList list) const = 0;
   // Frames isolated from this LRU now.
   [[nodiscard]] virtual std::int64_t isolated() const = 0;
-  // At rest: the lists are well linked, hold only frames of this zone in state kLru, each on the list of its
-  // flags, and agree with the exact counters. Empty, or what is wrong.
+  // At rest: the lists are well linked, hold only frames of this zone in state kLru, each on the
+  // list of its flags, and agree with the exact counters. Empty, or what is wrong.
   [[nodiscard]] virtual std::string CheckInvariants() const = 0;
 };
 

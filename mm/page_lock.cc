@@ -6,8 +6,8 @@
 namespace pagestorm::mm {
 namespace {
 
-// One queue for every four frames: thousands of tasks can wait for swap-in at once, each for a page of
-// its own, and a wake should seldom meet another page's sleeper.
+// One queue for every four frames: thousands of tasks can wait for swap-in at once, each for a page
+// of its own, and a wake should seldom meet another page's sleeper.
 constexpr std::size_t kQueuesMin = 64;
 constexpr std::size_t kQueuesMax = 16384;
 
@@ -30,8 +30,9 @@ WaitQueue& PageLocks::QueueOf(FrameNo n) {
   return queues_[(hash >> 16 ^ hash) & mask_];
 }
 
-// Conditions announce themselves in the flags before they look for the last time: the releaser clears
-// its bit and kPageWaiters together, so either it sees the announcement or the waiter sees the release.
+// Conditions announce themselves in the flags before they look for the last time: the releaser
+// clears its bit and kPageWaiters together, so either it sees the announcement or the waiter sees
+// the release.
 void PageLocks::Lock(FrameNo n) {
   if (Trylock(n)) return;
   PageFrame& frame = frames_[n];

@@ -1,10 +1,10 @@
 // The sleeping lock of a page (PG_locked) and the wait for its writeback to end.
 //
-// Both are bits in PageFrame::flags; who has to wait sleeps on one of a table of queues shared by all
-// frames (the kernel's hashed wait tables). kPageWaiters says that somebody may be asleep, so that the
-// common unlock touches no queue. A queue's sleepers are all woken and look at their own frame again.
-// Thread-safe. Not part of the lock ranks: never waited for under a spin lock, held across reclaim and I/O.
-// Source: spec throttle-2.6.26 3.4 (page lock).
+// Both are bits in PageFrame::flags; who has to wait sleeps on one of a table of queues shared by
+// all frames (the kernel's hashed wait tables). kPageWaiters says that somebody may be asleep, so
+// that the common unlock touches no queue. A queue's sleepers are all woken and look at their own
+// frame again. Thread-safe. Not part of the lock ranks: never waited for under a spin lock, held
+// across reclaim and I/O. Source: spec throttle-2.6.26 3.4 (page lock).
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ class PageLocks {
   [[nodiscard]] bool Trylock(FrameNo n) { return !frames_[n].TestAndSet(kPageLocked); }
   // Sleeps, uninterruptibly, until the lock is ours. Throws Cancelled at shutdown.
   void Lock(FrameNo n);
-  // By whoever holds it, not necessarily the task that took it: I/O completion unlocks what it read.
+  // By whoever holds it, not necessarily the task that took it: I/O completion unlocks what it
+  // read.
   void Unlock(FrameNo n);
   // Sleeps until the page is not under writeback. It may be again by the time the caller looks.
   void WaitOnWriteback(FrameNo n);

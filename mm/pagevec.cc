@@ -46,7 +46,8 @@ void ReleaseSome(MemoryManager& mm, std::span<const FrameNo> frames, bool cold) 
   }
   if (listed_count > 0) DeleteFromLru(mm, {listed.data(), listed_count});
   for (std::size_t i = 0; i < dead_count; ++i) {
-    mm.frames[dead[i]].refcount.store(1, std::memory_order_relaxed);  // Free() takes over the last one
+    mm.frames[dead[i]].refcount.store(1,
+                                      std::memory_order_relaxed);  // Free() takes over the last one
     mm.allocator->Free(dead[i], 0, cold);
   }
 }
@@ -55,7 +56,8 @@ void ReleaseSome(MemoryManager& mm, std::span<const FrameNo> frames, bool cold) 
 
 void ReleasePages(MemoryManager& mm, std::span<const FrameNo> frames, bool cold) {
   for (std::size_t first = 0; first < frames.size(); first += kPagevecSize) {
-    ReleaseSome(mm, frames.subspan(first, std::min<std::size_t>(kPagevecSize, frames.size() - first)),
+    ReleaseSome(mm,
+                frames.subspan(first, std::min<std::size_t>(kPagevecSize, frames.size() - first)),
                 cold);
   }
 }

@@ -1,10 +1,10 @@
-// Pagevecs: frames on their way to an LRU list, or to its tail, wait on the CPU that sent them until 14 are
-// together and one hold of lru_lock moves them all.
+// Pagevecs: frames on their way to an LRU list, or to its tail, wait on the CPU that sent them
+// until 14 are together and one hold of lru_lock moves them all.
 //
-// A waiting frame is referenced by its pagevec. One that waits to be added is in state kPagevec, on no list
-// and in no counter; one that waits to be rotated stays on its list. Preemption off is what guards a CPU's
-// pagevecs in the kernel; the host lock in here stands in for the interrupts that drain those of others.
-// Source: spec throttle-2.6.26 2.15 (rotation), 2.18.
+// A waiting frame is referenced by its pagevec. One that waits to be added is in state kPagevec, on
+// no list and in no counter; one that waits to be rotated stays on its list. Preemption off is what
+// guards a CPU's pagevecs in the kernel; the host lock in here stands in for the interrupts that
+// drain those of others. Source: spec throttle-2.6.26 2.15 (rotation), 2.18.
 #pragma once
 
 #include <array>
@@ -21,8 +21,9 @@
 
 namespace pagestorm::mm {
 
-// Drops one reference of each frame that may be on an LRU list; who had the last one is taken off its list
-// and freed. May take lru_lock and zone.lock. `cold` frees go to the cold end of the per-CPU lists.
+// Drops one reference of each frame that may be on an LRU list; who had the last one is taken off
+// its list and freed. May take lru_lock and zone.lock. `cold` frees go to the cold end of the
+// per-CPU lists.
 void ReleasePages(MemoryManager& mm, std::span<const FrameNo> frames, bool cold = false);
 inline void ReleasePage(MemoryManager& mm, FrameNo n, bool cold = false) {
   ReleasePages(mm, {&n, 1}, cold);
@@ -32,22 +33,24 @@ class Pagevecs {
  public:
   explicit Pagevecs(MemoryManager& mm);
 
-  // lru_cache_add, lru_cache_add_active: queues a frame that is in no list (state kInUse) and not free. Takes
-  // a reference of its own. Anonymous faults use AddActive.
+  // lru_cache_add, lru_cache_add_active: queues a frame that is in no list (state kInUse) and not
+  // free. Takes a reference of its own. Anonymous faults use AddActive.
   void Add(FrameNo n) { Queue(n, Kind::kAdd); }
   void AddActive(FrameNo n) { Queue(n, Kind::kAddActive); }
-  // At the end of a write whose kPageReclaim bit was set: the frame goes to the inactive tail, to be freed
-  // next. Nothing if it is locked, dirty, active or on no LRU list just now (on a reclaimer's batch, say).
+  // At the end of a write whose kPageReclaim bit was set: the frame goes to the inactive tail, to
+  // be freed next. Nothing if it is locked, dirty, active or on no LRU list just now (on a
+  // reclaimer's batch, say).
   void RotateReclaimable(FrameNo n);
 
-  // Empties the pagevecs of the running CPU (lru_add_drain), and those of service CPUs: a device's completions
-  // would be interrupts of the CPUs that drain.
+  // Empties the pagevecs of the running CPU (lru_add_drain), and those of service CPUs: a device's
+  // completions would be interrupts of the CPUs that drain.
   void DrainLocal();
   void DrainAll();
   // Frames waiting to be added, or rotated, on all CPUs; racy.
   [[nodiscard]] std::int64_t WaitingRacy() const;
 
-  // mark_page_accessed: an inactive, referenced frame on a list becomes active; else it gets referenced.
+  // mark_page_accessed: an inactive, referenced frame on a list becomes active; else it gets
+  // referenced.
   void MarkAccessed(FrameNo n);
 
  private:

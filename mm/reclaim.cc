@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/spin_lock.h"
+#include "mm/flusher.h"
+#include "mm/page_cache.h"
 #include "mm/pagevec.h"
 #include "mm/scan_balance.h"
 #include "mm/shrink_list.h"
@@ -23,8 +25,7 @@ constexpr Ns kNap{kSecond.n / 10};
 
 void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
   std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value &&
-         !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
 }
 
@@ -121,7 +122,12 @@ std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanC
     sc.nr_reclaimed += mm_.slab->Shrink(sc.nr_scanned, sc.gfp, lru_pages).pages;
     total_scanned += sc.nr_scanned;
     if (sc.nr_reclaimed >= sc.swap_cluster_max) return sc.nr_reclaimed;
-    if (total_scanned > kScannedBeforeWriting) sc.may_writepage = true;
+    if (total_scanned > kScannedBeforeWriting) {
+      if (mm_.page_cache != nullptr) {
+        mm_.page_cache->flusher().WakeBackground(mm_.policy.reclaim.laptop_mode ? 0 : total_scanned);
+      }
+      sc.may_writepage = true;
+    }
     if (!mm_.gate->Nap(zonelist, priority, sc)) NapIfFruitless(priority, sc);
     if (priority > 0 && mm_.gate->MayLeaveEarly(zonelist, sc)) return 1;
   }
@@ -130,7 +136,8 @@ std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanC
   return sc.all_unreclaimable ? 0 : sc.nr_reclaimed;
 }
 
-// A caller that scanned nothing does not nap, so on empty lists all priorities pass in microseconds.
+// A caller that scanned nothing does not nap, so on empty lists all priorities pass in
+// microseconds.
 void Reclaimer::NapIfFruitless(int priority, const ScanControl& sc) {
   const ReclaimPolicy& policy = mm_.policy.reclaim;
   if (priority >= kNapBelowPriority) return;
@@ -180,8 +187,8 @@ std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList li
   if (const auto instead = mm_.gate->BeforeIsolation(zone, list, sc)) return *instead;
   mm_.pagevecs->DrainLocal();
   const bool split = mm_.policy.reclaim.split_lru;
-  const bool both = sc.order > kPageAllocCostlyOrder ||
-                    (split && sc.order > 0 && priority < kNapBelowPriority);
+  const bool both =
+      sc.order > kPageAllocCostlyOrder || (split && sc.order > 0 && priority < kNapBelowPriority);
   const IsolateMode mode = both             ? IsolateMode::kBoth
                            : IsActive(list) ? IsolateMode::kActive
                                             : IsolateMode::kInactive;
@@ -206,7 +213,8 @@ std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList li
   return reclaimed;
 }
 
-// One asynchronous pass; a caller that wants contiguous memory waits and makes a synchronous one as well.
+// One asynchronous pass; a caller that wants contiguous memory waits and makes a synchronous one as
+// well.
 std::int64_t Reclaimer::ReclaimBatch(IsolatedBatch& batch, Zone& zone, ScanControl& sc) {
   const auto taken = static_cast<std::int64_t>(batch.entries.size());
   const auto deactivate = [&] {

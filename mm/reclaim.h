@@ -1,9 +1,9 @@
 // Reclaim: direct reclaim, the gated zone shrinker, zone reclaim, and what all of them share.
 //
-// How much of which list is scanned is a policy (mm/scan_balance.h); what happens to a page is the decision
-// table (mm/shrink_list.h); who may scan is the gate (mm/throttle.h). All functions run in tasks and may sleep
-// with isolated frames on their batches, which is what the false OOM is made of.
-// Source: spec throttle-2.6.26 2.11-2.20, 2.24.
+// How much of which list is scanned is a policy (mm/scan_balance.h); what happens to a page is the
+// decision table (mm/shrink_list.h); who may scan is the gate (mm/throttle.h). All functions run in
+// tasks and may sleep with isolated frames on their batches, which is what the false OOM is made
+// of. Source: spec throttle-2.6.26 2.11-2.20, 2.24.
 #pragma once
 
 #include <atomic>
@@ -52,8 +52,8 @@ class Reclaimer {
   explicit Reclaimer(MemoryManager& mm);
   ~Reclaimer();
 
-  // try_to_free_pages (2.11): did_some_progress in pages; 0 leads towards the OOM killer. The caller has
-  // PF_MEMALLOC. May sleep.
+  // try_to_free_pages (2.11): did_some_progress in pages; 0 leads towards the OOM killer. The
+  // caller has PF_MEMALLOC. May sleep.
   std::int64_t TryToFreePages(std::span<Zone* const> zonelist, int order, Gfp gfp);
   // The gated zone shrinker (2.12). Adds to sc.nr_reclaimed and sc.nr_scanned.
   ShrinkResult ShrinkZone(int priority, Zone& zone, ScanControl& sc);
@@ -74,7 +74,8 @@ class Reclaimer {
   // For tests: another stand-in for swap, files and reverse mapping.
   void set_owners(std::unique_ptr<PageOwners> owners);
 
-  // For reports: tasks scanning inside the zone shrinker now and at most; pages isolated now and at most.
+  // For reports: tasks scanning inside the zone shrinker now and at most; pages isolated now and at
+  // most.
   struct Peaks {
     std::int64_t reclaimers = 0;
     std::int64_t reclaimers_max = 0;
@@ -95,7 +96,8 @@ class Reclaimer {
   std::int64_t DescendPriorities(std::span<Zone* const> zonelist, ScanControl& sc, int& priority);
   void NapIfFruitless(int priority, const ScanControl& sc);
   std::int64_t ReclaimBatch(IsolatedBatch& batch, Zone& zone, ScanControl& sc);
-  void CountScans(const Zone& zone, const ScanControl& sc, std::int64_t scanned, std::int64_t freed);
+  void CountScans(const Zone& zone, const ScanControl& sc, std::int64_t scanned,
+                  std::int64_t freed);
   bool ZoneReclaimLocked(Zone& zone, Gfp gfp, int order);
 
   MemoryManager& mm_;

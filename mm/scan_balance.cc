@@ -36,7 +36,8 @@ class ClassicBalance final : public ScanBalance {
     std::int64_t reclaimed = 0;
     while (active > 0 || inactive > 0) {
       if (active > 0) {
-        reclaimer.ShrinkActive(NextPortion(active, batch), zone, LruList::kActiveAnon, sc, priority);
+        reclaimer.ShrinkActive(NextPortion(active, batch), zone, LruList::kActiveAnon, sc,
+                               priority);
       }
       if (inactive > 0) {
         reclaimed += reclaimer.ShrinkInactive(NextPortion(inactive, batch), zone,
@@ -133,7 +134,8 @@ class SplitBalance final : public ScanBalance {
     return mm_.vmstat->Read(zone.ordinal, StatOf(list));
   }
   bool InactiveAnonIsLow(const Zone& zone) const {
-    return Size(zone, LruList::kInactiveAnon) * zone.inactive_ratio < Size(zone, LruList::kActiveAnon);
+    return Size(zone, LruList::kInactiveAnon) * zone.inactive_ratio <
+           Size(zone, LruList::kActiveAnon);
   }
 
   static std::atomic<std::int64_t>& Accumulator(Zone& zone, std::size_t list) {
@@ -149,8 +151,8 @@ class SplitBalance final : public ScanBalance {
 
   std::int64_t ShrinkList(Reclaimer& reclaimer, Zone& zone, LruList list, std::int64_t portion,
                           ScanControl& sc, int priority) {
-    const bool deactivate = list == LruList::kActiveFile ||
-                            (list == LruList::kActiveAnon && InactiveAnonIsLow(zone));
+    const bool deactivate =
+        list == LruList::kActiveFile || (list == LruList::kActiveAnon && InactiveAnonIsLow(zone));
     if (!deactivate) return reclaimer.ShrinkInactive(portion, zone, list, sc, priority);
     reclaimer.ShrinkActive(portion, zone, list, sc, priority);
     return 0;
@@ -180,16 +182,15 @@ class SplitBalance final : public ScanBalance {
       Halve(zone.recent_scanned[i]);
       Halve(zone.recent_rotated[i]);
     }
-    return ComputeScanRatio(
-        {.free_swap = mm_.swap->free_slots(),
-         .file = size[1],
-         .free = mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages),
-         .pages_high = zone.watermark.high,
-         .swappiness = sc.swappiness,
-         .scanned = {zone.recent_scanned[0].load(std::memory_order_relaxed),
-                     zone.recent_scanned[1].load(std::memory_order_relaxed)},
-         .rotated = {zone.recent_rotated[0].load(std::memory_order_relaxed),
-                     zone.recent_rotated[1].load(std::memory_order_relaxed)}});
+    return ComputeScanRatio({.free_swap = mm_.swap->free_slots(),
+                             .file = size[1],
+                             .free = mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages),
+                             .pages_high = zone.watermark.high,
+                             .swappiness = sc.swappiness,
+                             .scanned = {zone.recent_scanned[0].load(std::memory_order_relaxed),
+                                         zone.recent_scanned[1].load(std::memory_order_relaxed)},
+                             .rotated = {zone.recent_rotated[0].load(std::memory_order_relaxed),
+                                         zone.recent_rotated[1].load(std::memory_order_relaxed)}});
   }
   static void Halve(std::atomic<std::int64_t>& number) {
     number.store(number.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);

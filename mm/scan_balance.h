@@ -1,7 +1,8 @@
-// How much of which LRU list a visit to a zone scans, and what becomes of active pages: the scan-balance policy
-// of a kernel, chosen at boot.
-//   classic (2.6.26): one active and one inactive list; the distress formula decides about mapped pages.
-//   split (2.6.28): anonymous and file pages apart, pressed in proportion to what their scans find in use.
+// How much of which LRU list a visit to a zone scans, and what becomes of active pages: the
+// scan-balance policy of a kernel, chosen at boot.
+//   classic (2.6.26): one active and one inactive list; the distress formula decides about mapped
+//   pages. split (2.6.28): anonymous and file pages apart, pressed in proportion to what their
+//   scans find in use.
 // Source: spec throttle-2.6.26 2.12, 2.16, 2.17.
 #pragma once
 
@@ -14,8 +15,8 @@
 
 namespace pagestorm::mm {
 
-// Adds `step` to a shared accumulator without a lock, so that concurrent additions may be lost, and takes what
-// has gathered once it is a batch: returned and reset, or 0.
+// Adds `step` to a shared accumulator without a lock, so that concurrent additions may be lost, and
+// takes what has gathered once it is a batch: returned and reset, or 0.
 [[nodiscard]] std::int64_t TakeScanQuota(std::atomic<std::int64_t>& accumulator, std::int64_t step,
                                          std::int64_t batch);
 

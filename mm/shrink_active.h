@@ -9,7 +9,7 @@ namespace pagestorm::mm {
 struct ReclaimMappedInputs {
   int priority = 12;
   int prev_priority = 12;
-  std::int64_t active = 0;         // pages of the zone, as counted (isolated ones are missing)
+  std::int64_t active = 0;  // pages of the zone, as counted (isolated ones are missing)
   std::int64_t inactive = 0;
   std::int64_t pages_scanned = 0;  // of the zone, since a page was last freed into it
   std::int64_t mapped = 0;         // mapped file pages + anonymous pages of the machine
@@ -21,7 +21,8 @@ struct ReclaimMappedInputs {
 [[nodiscard]] std::int64_t Distress(int prev_priority, int priority);
 // Percent; mapped pages are deactivated from 100 on.
 [[nodiscard]] std::int64_t SwapTendency(const ReclaimMappedInputs& in);
-// The zone has been scanned three times over without success. True of an empty zone whatever was scanned.
+// The zone has been scanned three times over without success. True of an empty zone whatever was
+// scanned.
 [[nodiscard]] bool ZoneNearOom(const ReclaimMappedInputs& in);
 [[nodiscard]] bool ReclaimMappedNow(const ReclaimMappedInputs& in);
 

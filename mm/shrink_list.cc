@@ -1,6 +1,7 @@
 #include "mm/shrink_list.h"
 
 #include "mm/page_alloc.h"
+#include "mm/page_cache.h"
 #include "mm/pagevec.h"
 #include "mm/swap.h"
 #include "mm/vmstat.h"
@@ -15,14 +16,29 @@ constexpr int kFreeableReferences = 2;
 class RealOwners final : public PageOwners {
  public:
   explicit RealOwners(MemoryManager& mm) : mm_(mm) {}
-  int Referenced(FrameNo n, bool page_locked) override { return mm_.rmap->Referenced(n, page_locked); }
-  bool HasMapping(FrameNo n) override { return mm_.frames[n].Test(kPageSwapCache); }
+  int Referenced(FrameNo n, bool page_locked) override {
+    return mm_.rmap->Referenced(n, page_locked);
+  }
+  bool HasMapping(FrameNo n) override {
+    return mm_.frames[n].Test(kPageSwapCache) || PageCache::Holds(mm_.frames[n]);
+  }
   bool AddToSwapLocked(FrameNo n) override { return mm_.swap->AddToSwap(n); }
   UnmapResult TryToUnmapLocked(FrameNo n) override { return mm_.rmap->TryToUnmap(n); }
+  bool MayWrite(FrameNo n) override {
+    // Swap never counts as congested: who writes there may have to wait.
+    return !PageCache::Holds(mm_.frames[n]) || mm_.page_cache->MayWrite();
+  }
   WriteResult WriteLocked(FrameNo n) override {
+    if (PageCache::Holds(mm_.frames[n])) {
+      mm_.page_cache->WritePage(n);
+      return WriteResult::kSubmitted;
+    }
     return mm_.swap->WritePage(n) ? WriteResult::kSubmitted : WriteResult::kNotNeeded;
   }
-  bool RemoveMappingLocked(FrameNo n) override { return mm_.swap->RemoveForReclaim(n); }
+  bool RemoveMappingLocked(FrameNo n) override {
+    if (PageCache::Holds(mm_.frames[n])) return mm_.page_cache->RemoveForReclaim(n);
+    return mm_.swap->RemoveForReclaim(n);
+  }
 
  private:
   MemoryManager& mm_;
@@ -103,8 +119,8 @@ PageListPass::Verdict PageListPass::Judge(FrameNo n) {
   const bool mapped = frame.mapcount.load(std::memory_order_relaxed) > 0;
   if (!sc_.may_swap && mapped) return Verdict::kKeep;  // row 2
   if (mapped || frame.Test(kPageSwapCache)) ++sc_.nr_scanned;
-  may_enter_fs_ = (sc_.gfp & __GFP_FS) != 0 ||
-                  (frame.Test(kPageSwapCache) && (sc_.gfp & __GFP_IO) != 0);
+  may_enter_fs_ =
+      (sc_.gfp & __GFP_FS) != 0 || (frame.Test(kPageSwapCache) && (sc_.gfp & __GFP_IO) != 0);
   if (frame.Test(kPageWriteback)) {  // row 3
     if (!sync_ || !may_enter_fs_) return Verdict::kKeep;
     mm_.page_locks->WaitOnWriteback(n);

@@ -1,8 +1,9 @@
-// The page-list pass: what becomes of each page of an isolated batch, by a table of 17 rows tried in order.
+// The page-list pass: what becomes of each page of an isolated batch, by a table of 17 rows tried
+// in order.
 //
-// The table asks PageOwners about the page: reverse mapping, swap cache, and (once there are files) the page
-// cache. That interface is also where tests put their own pages.
-// Source: spec throttle-2.6.26 2.15.
+// The table asks PageOwners about the page: reverse mapping, swap cache, and (once there are files)
+// the page cache. That interface is also where tests put their own pages. Source: spec
+// throttle-2.6.26 2.15.
 #pragma once
 
 #include <array>
@@ -34,15 +35,16 @@ class PageOwners {
   virtual bool FileIsMapped(FrameNo) { return false; }
   virtual bool AddToSwapLocked(FrameNo n) = 0;
   virtual UnmapResult TryToUnmapLocked(FrameNo n) = 0;
-  // May the caller write to the page's device now? False: it is congested and he is not one to wait.
+  // May the caller write to the page's device now? False: it is congested and he is not one to
+  // wait.
   virtual bool MayWrite(FrameNo) { return true; }
-  // The dirty bit has been cleared and the reclaim bit set. May sleep for a request; unlocks before that, so the
-  // page is unlocked, too, when Cancelled comes out of it.
+  // The dirty bit has been cleared and the reclaim bit set. May sleep for a request; unlocks before
+  // that, so the page is unlocked, too, when Cancelled comes out of it.
   virtual WriteResult WriteLocked(FrameNo n) = 0;
   virtual bool HasBuffers(FrameNo) { return false; }
   virtual bool ReleaseBuffersLocked(FrameNo) { return true; }
-  // Takes the page from the swap cache or file if it is clean and its references are the mapping's and ours;
-  // drops the mapping's.
+  // Takes the page from the swap cache or file if it is clean and its references are the mapping's
+  // and ours; drops the mapping's.
   virtual bool RemoveMappingLocked(FrameNo n) = 0;
 };
 
@@ -55,8 +57,8 @@ class PageListPass {
   PageListPass(MemoryManager& mm, PageOwners& owners, Zone& zone, ScanControl& sc, bool sync)
       : mm_(mm), owners_(owners), zone_(zone), sc_(sc), sync_(sync) {}
 
-  // Judges every page. Freed ones become kNoFrame entries, survivors are marked. Returns pages freed. May sleep
-  // and throw Cancelled; the batch is whole at any time.
+  // Judges every page. Freed ones become kNoFrame entries, survivors are marked. Returns pages
+  // freed. May sleep and throw Cancelled; the batch is whole at any time.
   std::int64_t Run(BatchEntries& entries);
 
  private:
@@ -65,11 +67,11 @@ class PageListPass {
   class FreeingBatch;
 
   Verdict Judge(FrameNo n);
-  Verdict Detach(PageFrame& frame, FrameNo n);                                    // rows 5-7
+  Verdict Detach(PageFrame& frame, FrameNo n);                                       // rows 5-7
   Verdict Clean(PageFrame& frame, FrameNo n, bool referenced, PageLockGuard& lock);  // rows 8-13
-  Verdict Pageout(PageFrame& frame, FrameNo n, PageLockGuard& lock);              // rows 11-13
-  Verdict AfterWrite(PageFrame& frame, FrameNo n, PageLockGuard& lock);           // rows 12, 13
-  Verdict Take(PageFrame& frame, FrameNo n);                                      // rows 14-17
+  Verdict Pageout(PageFrame& frame, FrameNo n, PageLockGuard& lock);                 // rows 11-13
+  Verdict AfterWrite(PageFrame& frame, FrameNo n, PageLockGuard& lock);              // rows 12, 13
+  Verdict Take(PageFrame& frame, FrameNo n);                                         // rows 14-17
   [[nodiscard]] bool InUse(const PageFrame& frame, FrameNo n);
 
   MemoryManager& mm_;

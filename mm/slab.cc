@@ -90,8 +90,7 @@ std::int64_t SlabCache::Shrink(std::int64_t n) {
   return static_cast<std::int64_t>(empty.size());
 }
 
-SlabCaches::SlabCaches(MemoryManager& mm)
-    : mm_(mm), shrinker_rwsem_(mm.engine, "shrinker_rwsem") {}
+SlabCaches::SlabCaches(MemoryManager& mm) : mm_(mm), shrinker_rwsem_(mm.engine, "shrinker_rwsem") {}
 
 SlabCache& SlabCaches::AddCache(std::string name, std::int64_t object_bytes, std::int64_t seeks) {
   SlabCache& cache = caches_.emplace_back(mm_, name, object_bytes);

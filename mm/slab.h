@@ -1,9 +1,10 @@
-// Slab caches whose objects can be given back under pressure (dentries, inodes, buffer heads), and the list of
-// shrinkers through which reclaim asks for that.
+// Slab caches whose objects can be given back under pressure (dentries, inodes, buffer heads), and
+// the list of shrinkers through which reclaim asks for that.
 //
-// A cache fills frames with objects in order and gives the oldest objects back first; a frame returns to the
-// allocator with its last object. Frames carry kPageSlab and count as nr_slab_reclaimable.
-// Source: spec throttle-2.6.26 2.19, 3.1; what the trial found about slab progress: reproducing.md.
+// A cache fills frames with objects in order and gives the oldest objects back first; a frame
+// returns to the allocator with its last object. Frames carry kPageSlab and count as
+// nr_slab_reclaimable. Source: spec throttle-2.6.26 2.19, 3.1; what the trial found about slab
+// progress: reproducing.md.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,8 @@ namespace pagestorm::mm {
 inline constexpr std::int64_t kDefaultSeeks = 2;
 inline constexpr std::int64_t kShrinkBatch = 128;
 
-// What one slab pass did. `pages` is what the task's reclaim counter saw: 0 if the allocator does not feed it.
+// What one slab pass did. `pages` is what the task's reclaim counter saw: 0 if the allocator does
+// not feed it.
 struct SlabProgress {
   std::int64_t objects = 0;
   std::int64_t pages = 0;
@@ -35,7 +37,8 @@ struct Shrinker {
   std::string name;
   std::int64_t seeks = kDefaultSeeks;
   std::function<std::int64_t()> count;  // objects it could free
-  // Looks at up to n objects. Returns pages freed, or -1 if it may not in this context (no __GFP_FS).
+  // Looks at up to n objects. Returns pages freed, or -1 if it may not in this context (no
+  // __GFP_FS).
   std::function<std::int64_t(std::int64_t n, Gfp gfp)> shrink;
   std::atomic<std::int64_t> pending{0};  // scans owed; unlocked as in the kernel
 };
@@ -44,7 +47,7 @@ class SlabCache {
  public:
   // object_bytes <= page size. reclaimable: registered as a shrinker that needs __GFP_FS.
   SlabCache(MemoryManager& mm, std::string name, std::int64_t object_bytes);
-  ~SlabCache();
+  ~SlabCache() = default;  // its frames go with the machine
   SlabCache(const SlabCache&) = delete;
   SlabCache& operator=(const SlabCache&) = delete;
 
@@ -77,13 +80,15 @@ class SlabCaches {
  public:
   explicit SlabCaches(MemoryManager& mm);
 
-  // A cache with a shrinker of that name. Before the engine runs, or from a task. Lives as long as this.
-  SlabCache& AddCache(std::string name, std::int64_t object_bytes, std::int64_t seeks = kDefaultSeeks);
+  // A cache with a shrinker of that name. Before the engine runs, or from a task. Lives as long as
+  // this.
+  SlabCache& AddCache(std::string name, std::int64_t object_bytes,
+                      std::int64_t seeks = kDefaultSeeks);
   // register_shrinker for something else. Before the engine runs.
   Shrinker& AddShrinker(std::string name, std::int64_t seeks, std::function<std::int64_t()> count,
                         std::function<std::int64_t(std::int64_t, Gfp)> shrink);
-  // shrink_slab: presses every shrinker in proportion to scanned / lru_pages. {1, 0} if the list is being
-  // changed. May sleep.
+  // shrink_slab: presses every shrinker in proportion to scanned / lru_pages. {1, 0} if the list is
+  // being changed. May sleep.
   SlabProgress Shrink(std::int64_t scanned, Gfp gfp, std::int64_t lru_pages);
   [[nodiscard]] std::int64_t pages() const;
 
@@ -96,7 +101,8 @@ class SlabCaches {
   std::deque<Shrinker> shrinkers_;
 };
 
-// What a shrinker owes for `scanned` of lru_pages + 1 pages: (4 * scanned / seeks) * objects / (lru_pages + 1).
+// What a shrinker owes for `scanned` of lru_pages + 1 pages: (4 * scanned / seeks) * objects /
+// (lru_pages + 1).
 [[nodiscard]] constexpr std::int64_t SlabScanDelta(std::int64_t scanned, std::int64_t seeks,
                                                    std::int64_t objects, std::int64_t lru_pages) {
   return (4 * scanned / seeks) * objects / (lru_pages + 1);

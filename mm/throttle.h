@@ -1,8 +1,9 @@
-// The gate in front of the zone shrinker: how many tasks may reclaim a zone at once, and who may leave early.
+// The gate in front of the zone shrinker: how many tasks may reclaim a zone at once, and who may
+// leave early.
 //
-// A policy object chosen once at boot by name (ThrottlePolicy::gate); a user's own is registered beside the
-// built-in ones "none" and "throttle". A gate is called by many tasks at once.
-// Source: spec throttle-2.6.26 1; 5 for the hooks of later kernels.
+// A policy object chosen once at boot by name (ThrottlePolicy::gate); a user's own is registered
+// beside the built-in ones "none" and "throttle". A gate is called by many tasks at once. Source:
+// spec throttle-2.6.26 1; 5 for the hooks of later kernels.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +26,14 @@ class Gate {
 
   // What a task took at the gate and has to give back.
   struct Ticket {
-    bool held = false;          // counted among the reclaimers of `place`
-    bool marked = false;        // PF_RECLAIMING was set for it
-    std::size_t place = 0;      // the gate's own: which counter
+    bool held = false;      // counted among the reclaimers of `place`
+    bool marked = false;    // PF_RECLAIMING was set for it
+    std::size_t place = 0;  // the gate's own: which counter
   };
 
-  // Before a zone is scanned; may sleep. kAgain: leave the zone without scanning. Whatever comes of it, and
-  // also when Cancelled is thrown, Leave() is called with the same ticket. Leave() must not sleep.
+  // Before a zone is scanned; may sleep. kAgain: leave the zone without scanning. Whatever comes of
+  // it, and also when Cancelled is thrown, Leave() is called with the same ticket. Leave() must not
+  // sleep.
   virtual ShrinkResult Enter(Zone& zone, ScanControl& sc, Ticket& ticket) = 0;
   virtual void Leave(Zone& zone, ScanControl& sc, Ticket& ticket) = 0;
 
@@ -42,7 +44,8 @@ class Gate {
   virtual void LeaveDirect(ScanControl&, Ticket&) {}
   // Between two priorities of a direct reclaim. True: leave it, report one page.
   virtual bool MayLeaveEarly(std::span<Zone* const>, ScanControl&) { return false; }
-  // Before an inactive list is scanned; may sleep. A value: report that many pages reclaimed instead.
+  // Before an inactive list is scanned; may sleep. A value: report that many pages reclaimed
+  // instead.
   virtual std::optional<std::int64_t> BeforeIsolation(Zone&, LruList, ScanControl&) {
     return std::nullopt;
   }
@@ -52,8 +55,8 @@ class Gate {
   // kswapd adds up what it reclaimed over the whole balance run instead of starting again (1.9).
   [[nodiscard]] virtual bool kswapd_accumulates() const { return false; }
 
-  // For a sysctl written while the machine runs, by its file name ("max_nr_task_per_zone", with or without
-  // "vm." in front); false: no such knob.
+  // For a sysctl written while the machine runs, by its file name ("max_nr_task_per_zone", with or
+  // without "vm." in front); false: no such knob.
   virtual bool SetKnob(std::string_view /*name*/, std::int64_t /*value*/) { return false; }
   // Lines for stall reports: tickets out, who holds them, how many wait. Empty: nothing to say.
   [[nodiscard]] virtual std::string Describe() const { return {}; }

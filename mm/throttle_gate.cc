@@ -49,8 +49,7 @@ std::size_t PlacesFor(const MemoryManager& mm) {
 
 void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
   std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value &&
-         !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
   }
 }
 
@@ -181,7 +180,9 @@ bool ThrottleGate::WatermarkPasses(const Zone& zone, const ScanControl& sc, int 
 }
 
 std::uint64_t ThrottleGate::ReadPgfree() {
-  const auto sum = [this] { return static_cast<std::uint64_t>(mm_.vmstat->Event(VmEvent::kPgfree)); };
+  const auto sum = [this] {
+    return static_cast<std::uint64_t>(mm_.vmstat->Event(VmEvent::kPgfree));
+  };
   switch (policy_.pgfree_reader) {
     case PgfreeReader::kDisabled:
       return 0;
@@ -196,7 +197,8 @@ std::uint64_t ThrottleGate::ReadPgfree() {
   return freed;
 }
 
-// Unsigned on purpose: a sum that went backwards looks like a huge number of frees, as in the kernel.
+// Unsigned on purpose: a sum that went backwards looks like a huge number of frees, as in the
+// kernel.
 bool ThrottleGate::PgfreeReached(Zone& zone, ScanControl& sc, std::uint64_t& freed) {
   freed = ReadPgfree();
   return freed - sc.was_freed >=
@@ -252,14 +254,14 @@ void ThrottleGate::LeaveDirect(ScanControl&, Ticket& ticket) { GiveBack(ticket);
 bool ThrottleGate::MayLeaveEarly(std::span<Zone* const> zonelist, ScanControl& sc) {
   const Ns now = Now();
   const bool v2 = policy_.between_priority_check == BetweenPriorityCheck::kV2;
-  if (policy_.between_priority_check == BetweenPriorityCheck::kOff || zonelist.empty()) return false;
+  if (policy_.between_priority_check == BetweenPriorityCheck::kOff || zonelist.empty())
+    return false;
   if (v2 && now - sc.started <= kHz) return false;
   if (now - sc.last_checked <= (v2 ? kHz10 : kHz)) return false;
   sc.last_checked = now;
   const int classzone = v2 ? zonelist.front()->index : mm_.allocator->GfpZone(sc.gfp);
-  return std::any_of(zonelist.begin(), zonelist.end(), [&](const Zone* zone) {
-    return WatermarkPasses(*zone, sc, classzone);
-  });
+  return std::any_of(zonelist.begin(), zonelist.end(),
+                     [&](const Zone* zone) { return WatermarkPasses(*zone, sc, classzone); });
 }
 
 bool ThrottleGate::SetKnob(std::string_view name, std::int64_t value) {
@@ -276,8 +278,8 @@ std::string ThrottleGate::Describe() const {
     const std::int64_t waiters = place.queue.WaitersRacy();
     const std::int64_t held = place.reclaimers.load(std::memory_order_relaxed);
     if (waiters == 0 && held == 0) continue;
-    absl::StrAppend(&text, "reclaim throttle ", i, ": ", held, " tickets out, limit ", limit(), ", ",
-                    waiters, " tasks wait");
+    absl::StrAppend(&text, "reclaim throttle ", i, ": ", held, " tickets out, limit ", limit(),
+                    ", ", waiters, " tasks wait");
     std::lock_guard guard(place.mu);
     for (std::size_t k = 0; k < std::min(place.holders.size(), kHoldersShown); ++k) {
       absl::StrAppend(&text, k == 0 ? "; held by task " : ", ", place.holders[k].n);

@@ -1,10 +1,10 @@
 // The page-reclaim throttle of 2008, versions 1 to 8: one gate whose versions differ in toggles.
 //
-// At most `limit` tasks hold a ticket of one counter (of the machine, a zone or a node). The rest sleep,
-// uninterruptibly, until the atomic "add 1 unless equal to the limit" succeeds; so a limit of 0 lets nobody in,
-// a negative one everybody, and one lowered below the counter everybody until the counter meets it again.
-// With scope kGlobal the gate stands around the whole direct reclaim (v1), else around the scan of a zone.
-// Source: spec throttle-2.6.26 1.2-1.8.
+// At most `limit` tasks hold a ticket of one counter (of the machine, a zone or a node). The rest
+// sleep, uninterruptibly, until the atomic "add 1 unless equal to the limit" succeeds; so a limit
+// of 0 lets nobody in, a negative one everybody, and one lowered below the counter everybody until
+// the counter meets it again. With scope kGlobal the gate stands around the whole direct reclaim
+// (v1), else around the scan of a zone. Source: spec throttle-2.6.26 1.2-1.8.
 #pragma once
 
 #include <atomic>

@@ -29,8 +29,8 @@ DirtyLimits DirtyLimitsFor(std::int64_t dirtyable, const DirtyPolicy& policy) {
 
 Writeback::Writeback(MemoryManager& mm)
     : mm_(mm),
-      queues_{WaitQueue(mm.engine, "congestion_wait", 0), WaitQueue(mm.engine, "congestion_wait", 1)} {
-}
+      queues_{WaitQueue(mm.engine, "congestion_wait", 0),
+              WaitQueue(mm.engine, "congestion_wait", 1)} {}
 
 void Writeback::CongestionWait(IoDirection direction, Ns timeout) {
   congestion_naps_.fetch_add(1, std::memory_order_relaxed);

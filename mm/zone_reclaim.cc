@@ -1,10 +1,10 @@
 // Local reclaim before a node is left: Reclaimer::ZoneReclaim.
 #include <algorithm>
 
+#include "mm/page_alloc.h"
 #include "mm/reclaim.h"
 #include "mm/slab.h"
 #include "mm/swap.h"
-#include "mm/page_alloc.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
 
@@ -32,8 +32,7 @@ class FlagScope {
 class ReclaimLock {
  public:
   explicit ReclaimLock(Zone& zone)
-      : zone_(zone),
-        taken_((zone.flags.fetch_or(kZoneReclaimLocked) & kZoneReclaimLocked) == 0) {}
+      : zone_(zone), taken_((zone.flags.fetch_or(kZoneReclaimLocked) & kZoneReclaimLocked) == 0) {}
   ~ReclaimLock() {
     if (taken_) zone_.flags.fetch_and(~static_cast<std::uint32_t>(kZoneReclaimLocked));
   }
@@ -83,7 +82,8 @@ bool Reclaimer::ZoneReclaimLocked(Zone& zone, Gfp gfp, int order) {
   CondResched();
   FlagScope flags(PF_MEMALLOC | PF_SWAPWRITE);
   if (UnmappedFilePages(mm_, zone) > zone.min_unmapped_pages) {
-    for (int priority = kZoneReclaimPriority; priority >= 0 && sc.nr_reclaimed < wanted; --priority) {
+    for (int priority = kZoneReclaimPriority; priority >= 0 && sc.nr_reclaimed < wanted;
+         --priority) {
       if (zone.prev_priority.load(std::memory_order_relaxed) > priority) {
         zone.prev_priority.store(priority, std::memory_order_relaxed);
       }
