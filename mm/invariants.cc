@@ -53,7 +53,8 @@ std::string CheckLru(MemoryManager& mm, Zone& zone, std::int64_t in_state) {
                               ZoneStat::kNrActiveFile, ZoneStat::kNrUnevictable}) {
     counted += mm.vmstat->Exact(zone.ordinal, stat);
   }
-  return Differ("in LRU state", in_state, "the LRU counters say", counted);
+  std::string wrong = Differ("in LRU state", in_state, "the LRU counters say", counted);
+  return wrong.empty() ? zone.lru->CheckInvariants() : wrong;
 }
 
 std::string CheckZone(MemoryManager& mm, Zone& zone, bool expect_idle) {

@@ -24,8 +24,8 @@ class RealOwners final : public PageOwners {
   }
   bool AddToSwapLocked(FrameNo n) override { return mm_.swap->AddToSwap(n); }
   UnmapResult TryToUnmapLocked(FrameNo n) override { return mm_.rmap->TryToUnmap(n); }
+  // The swap device never reports congestion: its writers may block.
   bool MayWrite(FrameNo n) override {
-    // Swap never counts as congested: who writes there may have to wait.
     return !PageCache::Holds(mm_.frames[n]) || mm_.page_cache->MayWrite();
   }
   WriteResult WriteLocked(FrameNo n) override {
@@ -36,8 +36,8 @@ class RealOwners final : public PageOwners {
     return mm_.swap->WritePage(n) ? WriteResult::kSubmitted : WriteResult::kNotNeeded;
   }
   bool RemoveMappingLocked(FrameNo n) override {
-    if (PageCache::Holds(mm_.frames[n])) return mm_.page_cache->RemoveForReclaim(n);
-    return mm_.swap->RemoveForReclaim(n);
+    return PageCache::Holds(mm_.frames[n]) ? mm_.page_cache->RemoveForReclaim(n)
+                                           : mm_.swap->RemoveForReclaim(n);
   }
 
  private:
