@@ -1,0 +1,144 @@
+#include "bench/cli/args.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "bench/version.h"
+
+namespace pagestorm::bench {
+namespace {
+
+// An option that sets a knob: --seed 7 is --set seed=7, with its own name in messages.
+void KnobOption(CLI::App* app, RunArgs& run, const std::string& option, const std::string& knob,
+                const std::string& help) {
+  app->add_option_function<std::string>(
+      option,
+      [&run, option, knob](const std::string& text) {
+        run.load.sets.push_back({option, knob + "=" + text});
+      },
+      help);
+}
+
+void AddRunOptions(CLI::App* app, RunArgs& run) {
+  app->add_option("--machine", run.load.machine,
+                  "machine: a name (pagestorm list machines), a .toml or a topology .xml");
+  app->add_option("--kernel", run.load.kernel,
+                  "kernel: a name (pagestorm list kernels) or a .toml");
+  KnobOption(app, run, "--engine", "engine.kind", "virtual or threads");
+  KnobOption(app, run, "--seed", "seed", "every random choice follows from it (default 1)");
+  KnobOption(app, run, "--scale", "machine.scale", "divide memory, swap and workload by it");
+  KnobOption(app, run, "--time-scale", "engine.time_scale",
+             "threads engine: emulated seconds per host second");
+  KnobOption(app, run, "--sample-ms", "sample_ms", "emulated ms between points of the time series");
+  app->add_flag_callback(
+      "--strict",
+      [&run] {
+        run.load.sets.push_back({"--strict", "engine.strict=true"});
+      },
+      "threads engine: fail if the host cannot keep up");
+  app->add_option_function<std::vector<std::string>>(
+         "--set",
+         [&run](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) run.load.sets.push_back({"--set", text});
+         },
+         "set a knob: throttle.limit=8 (pagestorm list knobs)")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all();
+  app->add_option("--sysctl", run.load.sysctls,
+                  "write a kernel parameter while the machine runs: 1.5:vm.min_free_kbytes=8192")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all();
+  app->add_option("--out", run.out, "run directory to write");
+  app->add_flag("--force", run.force, "replace a run directory that exists");
+  app->add_option("--repeat", run.repeat, "run seed, seed+1, ...; directories OUT/seed-N")
+      ->check(CLI::Range(1, 1'000'000));
+  app->add_flag("--dry-run", run.dry_run, "check everything, boot the machine, run nothing");
+  app->add_flag("--print-config", run.print_config, "print the effective configuration and stop");
+  app->add_flag("-q,--quiet", run.quiet, "no progress on stderr");
+}
+
+void AddRun(CLI::App& app, Args& args) {
+  CLI::App* run = app.add_subcommand("run", "boot a machine and run a workload on it");
+  run->add_option("config", args.run.load.config, "run configuration (.toml)");
+  run->add_option("--workload", args.run.load.workload, "a name (pagestorm list workloads)");
+  AddRunOptions(run, args.run);
+  run->callback([&args] { args.command = Args::Command::kRun; });
+}
+
+void AddHackbench(CLI::App& app, Args& args) {
+  CLI::App* bench = app.add_subcommand(
+      "hackbench",
+      "hackbench with its own command line: [-pipe] GROUPS [process|thread] [LOOPS], or the "
+      "options of rt-tests");
+  HackbenchArgs& own = args.hackbench;
+  bench->add_option("words", own.words, "GROUPS [process|thread] [LOOPS]");
+  bench->add_option("-g,--groups", own.groups, "groups");
+  bench->add_option("-f,--fds", own.fan, "senders, and receivers, in a group");
+  bench->add_option("-l,--loops", own.loops, "messages of each sender to each channel");
+  bench->add_option("-s,--datasize", own.datasize, "bytes of a message");
+  bench->add_flag("-p,--pipe", own.pipe, "pipes instead of sockets");
+  bench->add_flag("-i,--inet", own.inet, "TCP: not emulated");
+  bench->add_flag("-T,--threads", own.threads, "threads instead of processes");
+  bench->add_flag("-P,--process", own.processes, "processes (default)");
+  AddRunOptions(bench, args.run);
+  bench->callback([&args] { args.command = Args::Command::kHackbench; });
+}
+
+void AddList(CLI::App& app, Args& args) {
+  CLI::App* list = app.add_subcommand("list", "what there is to choose from");
+  list->add_option("what", args.list_what, "kernels, machines, workloads or knobs")
+      ->required()
+      ->check(CLI::IsMember({"kernels", "machines", "workloads", "knobs"}));
+  list->add_option("filter", args.list_filter, "only names that contain this");
+  list->callback([&args] { args.command = Args::Command::kList; });
+}
+
+void AddTopology(CLI::App& app, Args& args) {
+  CLI::App* topology =
+      app.add_subcommand("topology", "show a machine: nodes, CPUs, distances, zones");
+  topology
+      ->add_option("machine", args.topology,
+                   "a machine's name, a .toml, a topology .xml, or a synthetic description")
+      ->required();
+  topology->callback([&args] { args.command = Args::Command::kTopology; });
+}
+
+// "-pipe" is one option of the classic program, not four letters.
+std::vector<std::string> Words(int argc, char** argv) {
+  std::vector<std::string> words;
+  for (int i = argc - 1; i > 0; --i) {  // CLI11 takes them in reverse
+    const std::string word = argv[i];
+    words.push_back(word == "-pipe" ? "--pipe" : word);
+  }
+  return words;
+}
+
+}  // namespace
+
+Args ParseArgs(int argc, char** argv) {
+  Args args;
+  CLI::App app{"pagestorm: an emulated NUMA machine in one process, whose memory one can storm",
+               "pagestorm"};
+  app.set_version_flag("--version", std::string("pagestorm ") + kVersion);
+  app.require_subcommand(1);
+  AddRun(app, args);
+  AddHackbench(app, args);
+  AddList(app, args);
+  AddTopology(app, args);
+  try {
+    app.parse(Words(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // help or version
+      app.exit(error);
+      args.exit_code = 0;
+    } else {
+      std::fprintf(stderr, "pagestorm: %s (pagestorm --help)\n", error.what());
+      args.exit_code = 2;
+    }
+  }
+  return args;
+}
+
+}  // namespace pagestorm::bench

@@ -1,0 +1,43 @@
+// The command line as plain data. Parsing it is the business of args.cc, the only file that knows
+// the command-line library.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/config/loader.h"
+
+namespace pagestorm::bench {
+
+// What `run` and `hackbench` have in common.
+struct RunArgs {
+  LoadRequest load;
+  std::string out;
+  bool force = false;
+  int repeat = 1;
+  bool dry_run = false;
+  bool print_config = false;
+  bool quiet = false;
+};
+
+// hackbench's own two syntaxes: "125 process 1000" and "-g 125 -l 1000".
+struct HackbenchArgs {
+  std::vector<std::string> words;            // positional
+  std::string groups, fan, loops, datasize;  // options of rt-tests; empty: not given
+  bool pipe = false, inet = false, threads = false, processes = false;
+};
+
+struct Args {
+  enum class Command { kNone, kRun, kHackbench, kList, kTopology };
+  Command command = Command::kNone;
+  RunArgs run;
+  HackbenchArgs hackbench;
+  std::string list_what, list_filter;  // of `list`
+  std::string topology;                // of `topology`
+  int exit_code = -1;                  // >= 0: nothing is left to do, leave with it
+};
+
+// Prints help, version or one line of complaint itself, and sets exit_code then: 0 or 2.
+Args ParseArgs(int argc, char** argv);
+
+}  // namespace pagestorm::bench

@@ -1,0 +1,205 @@
+#include "bench/emulator/emulator.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "bench/emulator/wiring.h"
+#include "core/make_engine.h"
+#include "mm/block_device.h"
+#include "mm/oom.h"
+#include "mm/page_alloc.h"
+#include "mm/reclaim.h"
+#include "mm/swap.h"
+#include "mm/throttle.h"
+#include "numa/host.h"
+#include "numa/machine_spec.h"
+
+namespace pagestorm::bench {
+namespace {
+
+// Host bytes of everything that grows with emulated memory.
+std::int64_t HostBytes(const RunConfig& config, const numa::MemoryMap& map) {
+  return static_cast<std::int64_t>(mm::FrameTable::BytesFor(map.end.n, config.stamps));
+}
+
+}  // namespace
+
+Emulator::Emulator(const RunConfig& config)
+    : config_(config), topology_(numa::EffectiveTopology(config.machine)) {}
+
+Emulator::~Emulator() = default;
+
+absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Boot(const RunConfig& config) {
+  std::unique_ptr<Emulator> emulator(new Emulator(config));
+  const absl::Status status = emulator->BootMachine();
+  if (!status.ok()) return status;
+  return emulator;
+}
+
+absl::Status Emulator::BootMachine() {
+  auto mm_config = MmConfigOf(config_, topology_);
+  if (!mm_config.ok()) return mm_config.status();
+  const numa::HostMemoryVerdict verdict = numa::HostMemoryCheck(
+      HostBytes(config_, mm_config->map), numa::ReadHostFacts().memory_available_bytes);
+  if (!verdict.fits) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("machine ", config_.machine.name, ": ", verdict.line));
+  }
+  for (const SysctlWrite& write : config_.sysctls) {
+    const absl::Status status = CheckSysctl(config_, write);
+    if (!status.ok()) return status;
+  }
+  const EngineConfig engine_config = EngineConfigOf(config_, topology_);
+  scheduler_ = SchedulerOf(config_, topology_);
+  engine_ = MakeEngine(config_.engine.kind, engine_config, *scheduler_);
+  auto memory = mm::MemoryManager::Boot(*engine_, *std::move(mm_config));
+  if (!memory.ok()) {
+    return absl::Status(memory.status().code(), absl::StrCat("machine ", config_.machine.name, ": ",
+                                                             memory.status().message()));
+  }
+  memory_ = *std::move(memory);
+  processes_ = std::make_unique<ProcessTable>(*this, config_.engine.kind);
+  return absl::OkStatus();
+}
+
+MachineOutcome Emulator::Run(const std::string& comm, std::function<void(Process&)> main) {
+  MachineOutcome outcome;
+  memory_->StartDaemons();
+  SpawnHelpers();
+  processes_->SpawnInit(comm, std::move(main),
+                        [&outcome](ProcessTable::MainEnd end) { outcome.main = end; });
+  outcome.run = engine_->Run();
+  outcome.times = engine_->Times();
+  outcome.panicked = memory_->oom->panicked();
+  outcome.broken = CheckAtRest(outcome);
+  return outcome;
+}
+
+std::string Emulator::CheckAtRest(const MachineOutcome& outcome) {
+  // A machine that was cut while it worked has pages in flight; otherwise nothing may be.
+  const bool idle = outcome.run.end == RunEnd::kDone;
+  std::string broken = memory_->CheckInvariants(idle);
+  if (broken.empty() && engine_->live_tasks() != 0) {
+    broken = absl::StrCat(engine_->live_tasks(), " tasks are still alive");
+  }
+  return broken;
+}
+
+// --- helpers of a run ---
+
+void Emulator::SpawnHelpers() {
+  SpawnNuisance();
+  SpawnSampler();
+  if (config_.sysctls.empty()) return;
+  CpuMask device;
+  device.set(topology_.cpu_count());
+  engine_->Spawn({.name = "sysctl", .allowed = device, .daemon = true}, [this] {
+    for (const SysctlWrite& write : config_.sysctls) {
+      const std::int64_t now = FreshNow().n;
+      if (write.at_ns > now) SleepFor({write.at_ns - now});
+      ApplySysctl(write);
+    }
+  });
+}
+
+// Background processes: each wakes, touches its pages, sleeps.
+void Emulator::SpawnNuisance() {
+  const numa::NuisanceSpec& nuisance = config_.machine.nuisance;
+  for (int i = 0; i < nuisance.daemons; ++i) {
+    processes_->SpawnDaemon(absl::StrCat("daemon/", i), [this, i, nuisance](Process& self) {
+      Rng rng = engine_->seeds().Stream("daemon", i);
+      const std::int64_t pages = std::max<std::int64_t>(1, nuisance.daemon_pages);
+      const std::uint32_t first = self.MapAnon(pages);
+      for (std::uint64_t round = 1;; ++round) {
+        for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(pages); ++page) {
+          self.Write(first + page, round);
+        }
+        const std::int64_t mean = nuisance.daemon_period.n;
+        SleepForHousekeeping({rng.Between(mean / 2, mean + mean / 2)});
+      }
+    });
+  }
+}
+
+void Emulator::SpawnSampler() {
+  if (config_.sample_ms == 0) return;
+  CpuMask device;
+  device.set(topology_.cpu_count());
+  engine_->Spawn({.name = "sampler", .allowed = device, .daemon = true}, [this] {
+    for (;;) {
+      samples_.push_back(TakeSample());
+      SleepForHousekeeping(config_.sample_ms * kMillisecond);
+    }
+  });
+}
+
+Sample Emulator::TakeSample() {
+  using mm::VmEvent;
+  using mm::ZoneStat;
+  const mm::VmStat& stat = *memory_->vmstat;
+  const mm::Reclaimer::Peaks peaks = memory_->reclaimer->PeaksNow();
+  Sample sample;
+  sample.time = Now();
+  sample.free = stat.Global(ZoneStat::kNrFreePages);
+  sample.inactive = stat.Global(ZoneStat::kNrInactive) + stat.Global(ZoneStat::kNrInactiveFile);
+  sample.active = stat.Global(ZoneStat::kNrActive) + stat.Global(ZoneStat::kNrActiveFile);
+  sample.writeback = stat.Global(ZoneStat::kNrWriteback);
+  sample.reclaimers = peaks.reclaimers;
+  sample.isolated = peaks.isolated;
+  sample.pswpout = stat.Event(VmEvent::kPswpout);
+  sample.pswpin = stat.Event(VmEvent::kPswpin);
+  sample.pgmajfault = stat.Event(VmEvent::kPgmajfault);
+  sample.allocstall = stat.Event(VmEvent::kAllocstall);
+  sample.oom_kills = memory_->oom->kills();
+  sample.free_swap = memory_->swap->free_slots();
+  return sample;
+}
+
+// --- kernel parameters ---
+
+absl::Status CheckSysctl(const RunConfig& config, const SysctlWrite& write) {
+  std::string name = write.name;
+  if (name.rfind("vm.", 0) == 0) name = name.substr(3);
+  if (name == "min_free_kbytes" && write.value >= 0) return absl::OkStatus();
+  const std::string& limit = config.policy.throttle.sysctl;
+  const bool gated = config.policy.throttle.gate == "throttle" && !limit.empty();
+  if (gated && name == limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sysctl ", write.name, " = ", write.value,
+                   ": allowed while the machine runs: vm.min_free_kbytes >= 0",
+                   gated ? absl::StrCat(", vm.", limit) : ""));
+}
+
+void Emulator::ApplySysctl(const SysctlWrite& write) {
+  std::string name = write.name;
+  if (name.rfind("vm.", 0) == 0) name = name.substr(3);
+  if (name == "min_free_kbytes") {
+    memory_->allocator->SetupWatermarks(write.value);
+  } else {
+    static_cast<void>(memory_->gate->SetKnob(name, write.value));
+  }
+}
+
+MachineFacts FactsOf(const RunConfig& config) {
+  MachineFacts facts;
+  facts.page_shift = config.machine.page_shift;
+  facts.online_cpus = static_cast<int>(config.machine.topology.cpu_count());
+  facts.swap = numa::SwapPages(config.machine);
+  const auto map = numa::EffectiveMemoryMap(config.machine);
+  if (!map.ok()) return facts;
+  numa::PresentRule rule;
+  rule.struct_page_bytes = config.policy.alloc.struct_page_bytes;
+  for (std::size_t i = 0; i < map->nodes.size(); ++i) {
+    Pages node;
+    for (const numa::ZoneSpan& zone : map->nodes[i].zones) {
+      if (zone.spanned.n > 0) {
+        node += numa::ComputePresent(zone, config.machine.page_shift, rule).present;
+      }
+    }
+    const Pages reserve = numa::BootReserve(config.machine, i);
+    if (node > reserve) facts.memory += node - reserve;
+  }
+  return facts;
+}
+
+}  // namespace pagestorm::bench

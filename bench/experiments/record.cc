@@ -1,0 +1,61 @@
+#include "bench/experiments/record.h"
+
+namespace pagestorm::bench {
+
+std::string_view RunEndName(RunEnd end) {
+  switch (end) {
+    case RunEnd::kDone:
+      return "done";
+    case RunEnd::kStopped:
+      return "interrupted";
+    case RunEnd::kTimeLimit:
+      return "time_limit";
+    case RunEnd::kSlip:
+      return "host_too_slow";
+    case RunEnd::kStalled:
+      return "stalled";
+  }
+  return "";
+}
+
+ExitCode RunRecord::exit_code() const {
+  if (!outcome.broken.empty()) return kExitFailed;
+  if (outcome.panicked) return kExitStalled;
+  switch (outcome.run.end) {
+    case RunEnd::kStalled:
+      return kExitStalled;
+    case RunEnd::kStopped:
+      return kExitInterrupted;
+    case RunEnd::kTimeLimit:
+      return kExitFailed;
+    case RunEnd::kSlip:
+      return kExitFailed;
+    case RunEnd::kDone:
+      break;
+  }
+  if (outcome.main == ProcessTable::MainEnd::kNotStarted) return kExitFailed;
+  return workload.ok ? kExitDone : kExitFailed;
+}
+
+std::string RunRecord::verdict() const {
+  if (!outcome.broken.empty()) return "invariant broken: " + outcome.broken;
+  if (outcome.panicked) return "the emulated machine died: out of memory, nothing left to kill";
+  switch (outcome.run.end) {
+    case RunEnd::kStalled:
+      return "stalled: no task can ever run again";
+    case RunEnd::kStopped:
+      return "interrupted: the results are partial";
+    case RunEnd::kTimeLimit:
+      return "cut at engine.time_limit_s: the results are partial";
+    case RunEnd::kSlip:
+      return "the host could not keep up (engine.strict)";
+    case RunEnd::kDone:
+      break;
+  }
+  if (outcome.main == ProcessTable::MainEnd::kNotStarted) {
+    return "the workload's first process could not be started";
+  }
+  return workload.ok ? "" : "workload failed: " + workload.failure;
+}
+
+}  // namespace pagestorm::bench

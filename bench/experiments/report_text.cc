@@ -1,0 +1,72 @@
+#include "bench/experiments/report_text.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace pagestorm::bench {
+namespace {
+
+std::int64_t Of(const Counters& counters, std::string_view name) {
+  const auto found = std::find_if(counters.begin(), counters.end(),
+                                  [&](const auto& counter) { return counter.first == name; });
+  return found == counters.end() ? 0 : found->second;
+}
+
+std::int64_t Grown(const RunRecord& record, std::string_view name) {
+  return Of(record.after, name) - Of(record.before, name);
+}
+
+double Seconds(Ns time) { return static_cast<double>(time.n) / 1e9; }
+
+std::string Duration(const RunRecord& record) {
+  const Engine::CpuTimes& times = record.outcome.times;
+  return fmt::format("emulated time [s]: elapsed {:.3f}, user {:.3f}, system {:.3f}, idle {:.3f}\n",
+                     Seconds(record.outcome.run.emulated), Seconds(times.user),
+                     Seconds(times.system), Seconds(times.idle));
+}
+
+std::string Memory(const RunRecord& record) {
+  return fmt::format(
+      "memory: {} swapped out, {} swapped in, {} major faults, {} direct reclaims, {} OOM kills\n"
+      "reclaim: at most {} tasks at once, {} pages isolated, {}.{} % of a zone's LRU\n",
+      Grown(record, "pswpout"), Grown(record, "pswpin"), Grown(record, "pgmajfault"),
+      Grown(record, "allocstall"), record.oom_kills, record.peaks.reclaimers_max,
+      record.peaks.isolated_max, record.peaks.isolated_share_max_permille / 10,
+      record.peaks.isolated_share_max_permille % 10);
+}
+
+std::string LockLine(const RunRecord& record) {
+  LockStats lru;
+  for (const ZoneRecord& zone : record.zones) {
+    lru.acquisitions += zone.lru_lock.acquisitions;
+    lru.contentions += zone.lru_lock.contentions;
+    lru.wait_ns += zone.lru_lock.wait_ns;
+  }
+  return fmt::format("zone->lru_lock: {} acquisitions, {} contended, {:.6f} s waited\n",
+                     lru.acquisitions, lru.contentions, Seconds({lru.wait_ns}));
+}
+
+}  // namespace
+
+std::string ReportText(const RunRecord& record) {
+  const RunConfig& config = record.config;
+  std::string text =
+      fmt::format("{} on machine {} ({} CPUs, {} nodes, {} MiB), kernel {}, engine {}, seed {}\n",
+                  config.workload, config.machine.name, record.topology.cpu_count(),
+                  record.topology.node_count(), record.topology.TotalMemoryBytes() >> 20,
+                  config.policy.name, EngineName(config.engine.kind), config.seed);
+  for (const std::string& line : record.workload.out) text += line + "\n";
+  text += Duration(record) + Memory(record) + LockLine(record);
+  if (config.policy.throttle.gate != "none") {
+    text += fmt::format("gate {}: at most {} tickets, {} waiting, {} cut off\n",
+                        config.policy.throttle.gate, record.gate.tickets, record.gate.waiters,
+                        record.gate.cut_offs);
+  }
+  if (!record.outcome.run.stall_report.empty()) text += record.outcome.run.stall_report;
+  const std::string verdict = record.verdict();
+  if (!verdict.empty()) text += verdict + "\n";
+  return text;
+}
+
+}  // namespace pagestorm::bench
