@@ -70,7 +70,8 @@ std::int64_t DirtyThrottle::Balance() {
   written_.fetch_add(written, std::memory_order_relaxed);
   if (of_disk() < limits.dirty) exceeded_.store(false, std::memory_order_relaxed);
   if (cache_.flusher().busy()) return naps;
-  const bool start = mm_.policy.reclaim.laptop_mode ? written > 0 : reclaimable() > limits.background;
+  const bool start =
+      mm_.policy.reclaim.laptop_mode ? written > 0 : reclaimable() > limits.background;
   if (start) cache_.flusher().WakeBackground(0);
   return naps;
 }

@@ -1,10 +1,10 @@
 // Writers of file pages are made to wait: balance_dirty_pages of 2.6.26.
 //
-// A writer counts the pages it dirties on its CPU. Every RatelimitPages() of them, or 8 while the disk is over
-// its limit, it looks at the limits: above, it writes pages itself and naps; above the background limit, it
-// wakes the flusher.
-// Simplification: the disk's share of the dirty limit follows its share of recent writes among all disks
-// with files; there is one, so its share is the whole limit.
+// A writer counts the pages it dirties on its CPU. Every RatelimitPages() of them, or 8 while the
+// disk is over its limit, it looks at the limits: above, it writes pages itself and naps; above the
+// background limit, it wakes the flusher. Simplification: the disk's share of the dirty limit
+// follows its share of recent writes among all disks with files; there is one, so its share is the
+// whole limit.
 // Source: spec throttle-2.6.26 2.23.
 #pragma once
 
@@ -28,8 +28,8 @@ class DirtyThrottle {
  public:
   DirtyThrottle(MemoryManager& mm, PageCache& cache);
 
-  // balance_dirty_pages_ratelimited: the running task has dirtied one page. May write, and nap for HZ/10 again and
-  // again. No page lock is held.
+  // balance_dirty_pages_ratelimited: the running task has dirtied one page. May write, and nap for
+  // HZ/10 again and again. No page lock is held.
   void BalanceRatelimited();
   // balance_dirty_pages. Returns how often it napped.
   std::int64_t Balance();

@@ -24,8 +24,8 @@ Flusher::Flusher(MemoryManager& mm, PageCache& cache)
       inode_lock_(mm.engine, LockRank::kLeaf, "inode_lock"),
       queue_(mm.engine, "pdflush: nothing to write") {}
 
-// The unlocked look is safe: the caller has tagged a page before it, and whoever makes the file clean looks for
-// tags afterwards.
+// The unlocked look is safe: the caller has tagged a page before it, and whoever makes the file
+// clean looks for tags afterwards.
 void Flusher::MarkDirty(File& file) {
   if (file.dirtiness.load() != FileDirtiness::kClean) return;
   SpinGuard guard(inode_lock_);
@@ -144,8 +144,7 @@ std::int64_t Flusher::BackgroundWriteout(std::int64_t min_pages) {
   const VmStat& stat = *mm_.vmstat;
   std::int64_t written = 0;
   for (;;) {
-    const std::int64_t dirty =
-        stat.Global(ZoneStat::kNrDirty) + stat.Global(ZoneStat::kNrUnstable);
+    const std::int64_t dirty = stat.Global(ZoneStat::kNrDirty) + stat.Global(ZoneStat::kNrUnstable);
     if (dirty < mm_.writeback->Limits().background && written >= min_pages) break;
     WritebackControl control{.nonblocking = true};
     WriteInodes(control);

@@ -266,8 +266,7 @@ void PageCache::WritePage(FrameNo n) {
 void PageCache::OnComplete(IoDirection direction, FrameNo n) {
   PageFrame& frame = mm_.frames[n];
   File& file = FileOf(Get(frame.owner));
-  std::atomic<std::uint64_t>* content =
-      file.content ? &file.content[Get(frame.index)] : nullptr;
+  std::atomic<std::uint64_t>* content = file.content ? &file.content[Get(frame.index)] : nullptr;
   if (direction == IoDirection::kRead) {
     if (content != nullptr) mm_.frames.SetStamp(n, content->load(std::memory_order_relaxed));
     frame.Set(kPageUptodate);

@@ -1,13 +1,13 @@
-// The page cache: which frame holds which page of which file, which pages are dirty or being written, and
-// the way to the files' disk and back.
+// The page cache: which frame holds which page of which file, which pages are dirty or being
+// written, and the way to the files' disk and back.
 //
-// A cached frame has its file's number in `owner`, its page number in `index`, and one reference from here;
-// it is neither anonymous nor swap-backed. A page's content is a stamp, on disk as in memory; a clean,
-// up-to-date page equals what is on disk, which every removal verifies.
-// Files lie contiguously on a disk of their own, apart from the swap device (ADR 0018), and have no buffer
+// A cached frame has its file's number in `owner`, its page number in `index`, and one reference
+// from here; it is neither anonymous nor swap-backed. A page's content is a stamp, on disk as in
+// memory; a clean, up-to-date page equals what is on disk, which every removal verifies. Files lie
+// contiguously on a disk of their own, apart from the swap device (ADR 0018), and have no buffer
 // heads; pages that are mapped into address spaces are not modelled.
-// Locks: a file's tree_lock (kSwapCache, as the swap cache's own) guards its index and tags. It is a plain
-// spin lock where the kernel has a read-write one: lookups keep each other out too.
+// Locks: a file's tree_lock (kSwapCache, as the swap cache's own) guards its index and tags. It is
+// a plain spin lock where the kernel has a read-write one: lookups keep each other out too.
 // Source: spec throttle-2.6.26 2.15, 2.18, 2.22, 2.23.
 #pragma once
 
@@ -33,8 +33,9 @@ class Flusher;
 
 using FileId = std::uint32_t;  // from 1; 0: none
 
-// Task::flags: the task is inside a write to a file, so reclaim may make it wait for that disk even if it is
-// congested. Stands for the kernel's pointer current->backing_dev_info, which is no flag there.
+// Task::flags: the task is inside a write to a file, so reclaim may make it wait for that disk even
+// if it is congested. Stands for the kernel's pointer current->backing_dev_info, which is no flag
+// there.
 inline constexpr std::uint32_t kTaskWritesFile = 0x20000000;
 
 // Where a file stands with the flusher.
@@ -56,9 +57,9 @@ struct File {
   const std::uint64_t first_sector;  // of page 0, in pages of the disk
   SleepMutex i_mutex;                // one writer at a time, throttling included
 
-  SpinLock tree_lock;  // guards what is declared down to the next blank line
-  std::vector<FrameNo> frames;              // by page; kNoFrame: not cached
-  std::vector<std::uint64_t> dirty_tags;    // a bit a page
+  SpinLock tree_lock;                     // guards what is declared down to the next blank line
+  std::vector<FrameNo> frames;            // by page; kNoFrame: not cached
+  std::vector<std::uint64_t> dirty_tags;  // a bit a page
 
   std::atomic<std::int64_t> dirty{0};   // tags that are set; written under tree_lock
   std::atomic<std::int64_t> cached{0};  // pages in `frames`; likewise
@@ -77,10 +78,12 @@ class PageCache {
   PageCache(const PageCache&) = delete;
   PageCache& operator=(const PageCache&) = delete;
 
-  // A new file of `pages` (1..2^31) on the disk, none of it cached. content(page) is what is on disk already; none:
-  // stamp 0. Before Run() or from a task; the first file starts the daemons (disk, pdflush).
+  // A new file of `pages` (1..2^31) on the disk, none of it cached. content(page) is what is on
+  // disk already; none: stamp 0. Before Run() or from a task; the first file starts the daemons
+  // (disk, pdflush).
   File& CreateFile(Pages pages, const std::function<std::uint64_t(std::uint32_t)>& content = {});
-  // Takes every page out of the cache, dirty ones unwritten, as for a file being deleted. Waits for I/O under way.
+  // Takes every page out of the cache, dirty ones unwritten, as for a file being deleted. Waits for
+  // I/O under way.
   void Truncate(File& file);
   [[nodiscard]] File& FileOf(FileId id);
   // A frame whose mapping is a file, which nobody can change while the page lock is held.
@@ -100,27 +103,30 @@ class PageCache {
     std::uint32_t page = 0;
     FrameNo frame = kNoFrame;
   };
-  [[nodiscard]] std::optional<DirtyPage> FindDirty(File& file, std::uint32_t from, std::uint32_t end);
+  [[nodiscard]] std::optional<DirtyPage> FindDirty(File& file, std::uint32_t from,
+                                                   std::uint32_t end);
 
   // --- dirt and I/O ---
 
   // set_page_dirty: counts and tags a page that was clean, and tells the flusher.
   void SetDirty(FrameNo n);
-  // Starts reading a locked page that was just inserted; completion fills in the stamp and unlocks. Throws
-  // Cancelled at shutdown: unlocked, and not up to date.
+  // Starts reading a locked page that was just inserted; completion fills in the stamp and unlocks.
+  // Throws Cancelled at shutdown: unlocked, and not up to date.
   void StartRead(File& file, std::uint32_t page, FrameNo n);
-  // Starts writing a locked page whose dirty bit the caller has cleared: counts it clean, sets writeback, unlocks,
-  // submits (may sleep for a request). Throws Cancelled at shutdown: dirty again, not under writeback.
+  // Starts writing a locked page whose dirty bit the caller has cleared: counts it clean, sets
+  // writeback, unlocks, submits (may sleep for a request). Throws Cancelled at shutdown: dirty
+  // again, not under writeback.
   void WritePage(FrameNo n);
   // The device has transferred a page. On its task.
   void OnComplete(IoDirection direction, FrameNo n);
 
   // --- reclaim ---
 
-  // Whether the running task may write to the disk now: it is not congested, or the task is kswapd or pdflush
-  // (PF_SWAPWRITE) or is itself writing to a file.
+  // Whether the running task may write to the disk now: it is not congested, or the task is kswapd
+  // or pdflush (PF_SWAPWRITE) or is itself writing to a file.
   [[nodiscard]] bool MayWrite() const;
-  // remove_mapping: takes a locked, clean frame that only the cache and the caller refer to out of its file.
+  // remove_mapping: takes a locked, clean frame that only the cache and the caller refer to out of
+  // its file.
   [[nodiscard]] bool RemoveForReclaim(FrameNo n);
 
   // --- the disk's share of the counters (bdi), exact ---
@@ -129,7 +135,9 @@ class PageCache {
   [[nodiscard]] std::int64_t writeback_pages() const {
     return writeback_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] std::int64_t cached_pages() const { return cached_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::int64_t cached_pages() const {
+    return cached_.load(std::memory_order_relaxed);
+  }
 
   [[nodiscard]] BlockDevice& device() { return *device_; }
   [[nodiscard]] const BlockDevice& device() const { return *device_; }

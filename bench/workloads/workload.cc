@@ -1,5 +1,6 @@
 #include "bench/workloads/workload.h"
 
+#include "bench/workloads/filestorm.h"
 #include "bench/workloads/hackbench.h"
 #include "bench/workloads/press.h"
 #include "bench/workloads/soak.h"
@@ -10,6 +11,7 @@ namespace {
 // Sorted by name. A new workload adds its line here and its file to CMakeLists.txt.
 const std::map<std::string, WorkloadFactory, std::less<>>& Factories() {
   static const std::map<std::string, WorkloadFactory, std::less<>> factories{
+      {"filestorm", MakeFilestorm},
       {"hackbench", MakeHackbench},
       {"press", MakePress},
       {"soak", MakeSoak},

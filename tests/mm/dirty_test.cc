@@ -15,7 +15,8 @@ namespace {
 using testing::SwapMachine;
 using testing::SwapMachineOptions;
 
-TEST_CASE("RatelimitPages: a 32nd of memory for each CPU, within 16 pages and 4 MiB", "[mm][dirty]") {
+TEST_CASE("RatelimitPages: a 32nd of memory for each CPU, within 16 pages and 4 MiB",
+          "[mm][dirty]") {
   CHECK(RatelimitPages(32 * 2 * 100 + 63, 2, PageShift{12}) == 100);
   CHECK(RatelimitPages(258'560, 2, PageShift{12}) == 1024);  // 4040 would be
   CHECK(RatelimitPages(258'560, 16, PageShift{12}) == 505);
@@ -27,9 +28,9 @@ TEST_CASE("DirtyLimitsFor: the shares of the dirtyable pages, by hand", "[mm][di
   struct Case {
     std::int64_t dirtyable, background_ratio, dirty_ratio, background, dirty;
   };
-  const auto c = GENERATE(Case{10'000, 5, 10, 500, 1'000},  // the defaults
-                          Case{10'099, 5, 10, 504, 1'009},  // truncated, not rounded
-                          Case{10'000, 1, 2, 100, 500},     // dirty is at least 5 %
+  const auto c = GENERATE(Case{10'000, 5, 10, 500, 1'000},   // the defaults
+                          Case{10'099, 5, 10, 504, 1'009},   // truncated, not rounded
+                          Case{10'000, 1, 2, 100, 500},      // dirty is at least 5 %
                           Case{10'000, 10, 10, 500, 1'000},  // not below: half
                           Case{10'000, 5, 3, 200, 500},  // 5 is not below max(5, 3): 5 / 2 = 2 %
                           Case{0, 5, 10, 0, 0});
@@ -113,7 +114,8 @@ TEST_CASE("DirtyThrottle: a writer faster than the disk is slowed down to it", "
   CHECK(counts.naps > 5);
   CHECK(counts.written > 0);
   CHECK(counts.written <= counts.checks * throttle.write_chunk());
-  // Between two looks a writer may dirty ratelimit pages; counters and thus limits are off by a few.
+  // Between two looks a writer may dirty ratelimit pages; counters and thus limits are off by a
+  // few.
   CHECK(excess > 0);
   CHECK(excess <= throttle.ratelimit() + 64);
   // 3000 pages at 1000 a second, of which the limit (some 400) may still be in memory.

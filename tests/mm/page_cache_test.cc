@@ -57,7 +57,8 @@ struct Pass {
 
 // --- reading ---
 
-TEST_CASE("ReadFilePage: reads ahead for who reads on, and one page for who jumps", "[mm][page_cache]") {
+TEST_CASE("ReadFilePage: reads ahead for who reads on, and one page for who jumps",
+          "[mm][page_cache]") {
   SwapMachine machine;
   File& file = NewFile(machine, 256);
   std::vector<std::int64_t> cached;
@@ -70,10 +71,11 @@ TEST_CASE("ReadFilePage: reads ahead for who reads on, and one page for who jump
     }
   });
   CHECK(run.end == RunEnd::kDone);
-  // Page 0: a window of 32. Page 1 carries the marker: the next window. Page 32 is the first of that one and was
-  // jumped to, but found: the third. Page 200 is a jump and a miss.
+  // Page 0: a window of 32. Page 1 carries the marker: the next window. Page 32 is the first of
+  // that one and was jumped to, but found: the third. Page 200 is a jump and a miss.
   CHECK(cached == std::vector<std::int64_t>{32, 64, 64, 96, 97});
-  CHECK(stamps == std::vector<std::uint64_t>{OnDisk(0), OnDisk(1), OnDisk(2), OnDisk(32), OnDisk(200)});
+  CHECK(stamps ==
+        std::vector<std::uint64_t>{OnDisk(0), OnDisk(1), OnDisk(2), OnDisk(32), OnDisk(200)});
   CHECK(machine.Stat(ZoneStat::kNrFilePages) == 97);
   CHECK(machine.Event(VmEvent::kPgpgin) == 97 * 4);
   // The disk saw far fewer requests than pages: neighbours merge.
@@ -165,14 +167,14 @@ TEST_CASE("PageListPass: a dirty file page is written on the first visit and fre
   CHECK(machine.Wrong() == "");
 }
 
-// Turned red by: row 8 before row 4 in PageListPass::Judge (the mapped page is kept); row 8 without
-// `referenced` (the file page is written).
-TEST_CASE("PageListPass: referenced and dirty, a mapped page is activated and an unmapped file page kept",
-          "[mm][page_cache][spec:throttle-20]") {
+// Turned red by: row 4 answering kKeep (anon_active); row 8 that keeps nothing (file_dirty).
+TEST_CASE(
+    "PageListPass: referenced and dirty, a mapped page is activated and an unmapped file page kept",
+    "[mm][page_cache][spec:throttle-20]") {
   SwapMachine machine;
   File& file = NewFile(machine, 4);
-  bool anon_seen = false, anon_active = false, file_seen = false, file_active = true, file_dirty = false,
-       file_writeback = true;
+  bool anon_seen = false, anon_active = false, file_seen = false, file_active = true,
+       file_dirty = false, file_writeback = true;
   std::int64_t freed = -1, file_freed_next = -1;
   machine.Spawn("user", [&](TaskMm& self) {
     MemoryManager& mm = machine.mm;
@@ -231,8 +233,8 @@ TEST_CASE("PageListPass: a congested disk is written to by kswapd, pdflush and f
   SwapMachine machine(options);
   File& file = NewFile(machine, 64);
   File& other = NewFile(machine, 8);
-  const auto [flags, writes] = GENERATE(table<std::uint32_t, std::int64_t>(
-      {{0U, 0}, {PF_SWAPWRITE, 1}, {kTaskWritesFile, 1}}));
+  const auto [flags, writes] = GENERATE(
+      table<std::uint32_t, std::int64_t>({{0U, 0}, {PF_SWAPWRITE, 1}, {kTaskWritesFile, 1}}));
   std::int64_t submitted = -1;
   bool congested = false;
   machine.Run([&, flag = flags] {
@@ -248,7 +250,8 @@ TEST_CASE("PageListPass: a congested disk is written to by kswapd, pdflush and f
     const std::int64_t before = machine.mm.page_cache->writeback_pages();
     Task& self = Current();
     self.flags |= flag;
-    // Only the page of the other file is of interest: those of the first are referenced or under writeback.
+    // Only the page of the other file is of interest: those of the first are referenced or under
+    // writeback.
     pass.Run();
     self.flags &= ~flag;
     submitted = machine.mm.page_cache->writeback_pages() - before;
@@ -274,7 +277,8 @@ TEST_CASE("PageCache: a file larger than memory keeps every page through evictio
   const RunResult run = machine.Run([&] {
     OpenFile open(file);
     for (std::uint32_t page = 0; page < kPages; ++page) {
-      if (page % 3 == 0 && WriteFilePage(machine.mm, open, page, page + 1) != FileResult::kOk) ++failed;
+      if (page % 3 == 0 && WriteFilePage(machine.mm, open, page, page + 1) != FileResult::kOk)
+        ++failed;
     }
     for (std::uint32_t page = 0; page < kPages; ++page) {
       const std::uint64_t expected = page % 3 == 0 ? page + 1 : OnDisk(page);
@@ -385,7 +389,8 @@ struct ModelFile {
   std::int64_t lost = 0;
 };
 
-TEST_CASE("PageCache: files hold what a map holds, under memory pressure", "[mm][page_cache][model]") {
+TEST_CASE("PageCache: files hold what a map holds, under memory pressure",
+          "[mm][page_cache][model]") {
   SwapMachineOptions options;
   options.kind = GENERATE(EngineKind::kVirtual, EngineKind::kThreads);
   options.policy.reclaim.split_lru = GENERATE(false, true);
@@ -399,7 +404,8 @@ TEST_CASE("PageCache: files hold what a map holds, under memory pressure", "[mm]
   std::deque<ModelFile> files;
   for (int i = 0; i < 3; ++i) files.emplace_back(machine, 900);
   for (int i = 0; i < 3; ++i) {
-    machine.Spawn("user", [&files, i](TaskMm&) { files[static_cast<std::size_t>(i)].Live(i, 300); });
+    machine.Spawn("user",
+                  [&files, i](TaskMm&) { files[static_cast<std::size_t>(i)].Live(i, 300); });
   }
   const RunResult run = machine.Run();
   CHECK(run.end == RunEnd::kDone);
@@ -422,7 +428,8 @@ TEST_CASE("PageCache: the same seed gives the same run", "[mm][page_cache]") {
     std::deque<ModelFile> files;
     for (int i = 0; i < 2; ++i) files.emplace_back(machine, 1500);
     for (int i = 0; i < 2; ++i) {
-      machine.Spawn("user", [&files, i](TaskMm&) { files[static_cast<std::size_t>(i)].Live(i, 200); });
+      machine.Spawn("user",
+                    [&files, i](TaskMm&) { files[static_cast<std::size_t>(i)].Live(i, 200); });
     }
     const RunResult run = machine.Run();
     return std::pair(run.trace_hash, run.emulated);
