@@ -124,8 +124,10 @@ std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanC
     if (sc.nr_reclaimed >= sc.swap_cluster_max) return sc.nr_reclaimed;
     if (total_scanned > kScannedBeforeWriting) {
       if (mm_.page_cache != nullptr) {
-        mm_.page_cache->flusher().WakeBackground(mm_.policy.reclaim.laptop_mode ? 0
-                                                                                : total_scanned);
+        // The laptop's disk spins up for everything that is dirty or not at all.
+        PageCache& cache = *mm_.page_cache;
+        const bool laptop = mm_.policy.reclaim.laptop_mode;
+        cache.flusher().WakeBackground(laptop ? cache.dirty_pages() : total_scanned);
       }
       sc.may_writepage = true;
     }
