@@ -82,8 +82,8 @@ struct ReclaimMachineOptions {
   std::int64_t mib_per_node = 64;  // of 4 KiB pages
   bool sync_in_cs = false;
   Ns time_limit{kNever};
-  MmPolicy policy;
-  MmCosts costs;
+  MmPolicy policy{};
+  MmCosts costs{};
 };
 
 class ReclaimMachine {
