@@ -271,8 +271,8 @@ class Model {
   std::set<FrameNo> free_;
 };
 
-// Mutations tried: no alignment check of the zone's end when merging; a merge that keeps the upper
-// half's number; Expand() that lists the lower half; a steal that forgets to unlink.
+// Mutations tried: a merge that keeps the upper half's number; Expand() that lists the lower half;
+// a steal that forgets to unlink.
 TEST_CASE("Buddy: random blocks beside a set of frames", "[mm][buddy][model]") {
   const auto seed = static_cast<std::uint64_t>(GENERATE(take(6, random(0, 0x7fff'ffff))));
   CAPTURE(seed);

@@ -57,8 +57,7 @@ bool Served(AllocMachine& machine, Gfp gfp, Mark mark, std::uint32_t flags, Zone
   return n.has_value() && &machine.mm.ZoneOf(*n) == &zone;
 }
 
-// Mutations tried: >= instead of > in the check; the class of the request's zone index instead of
-// the first zone's; free without the plus one.
+// Mutations tried: >= instead of > in the check; free without the plus one.
 TEST_CASE("PageAllocator: a walk at LOW takes DMA32 with 1251 free pages and not with 1250",
           "[mm][page_alloc][spec:throttle-3]") {
   const std::int64_t free = GENERATE(1250, 1251);
@@ -120,29 +119,59 @@ TEST_CASE(
   });
 }
 
-// Mutations tried: min not halved per order; the reserve added in the order loop; small blocks
-// counted.
+// Mutation tried: the class of the request's zone index instead.
+TEST_CASE("PageAllocator: the class of a request is its first zone, wherever the walk gets to",
+          "[mm][page_alloc]") {
+  const int from = GENERATE(0, 1);
+  AllocMachineOptions options{.node_mib = {2048, 6144}, .cpus = 2};
+  options.policy.alloc.numa_zonelist_order = "node";
+  AllocMachine machine(options);
+  machine.Run([&] {
+    Zone& dma32 = machine.ZoneAt(1, "DMA32");
+    for (const auto& zone : machine.mm.zones) {
+      machine.LeaveFree(*zone, zone.get() == &dma32 ? dma32.watermark.min + 1 : 0);
+    }
+    // Node 0 has no Normal memory, so its requests are DMA32's own and owe it no reserve.
+    CHECK(dma32.lowmem_reserve[1] == 0);
+    CHECK(dma32.lowmem_reserve[kNormal] > 0);
+    CHECK(machine.mm.allocator->WalkFreeLists(GFP_KERNEL, 0, from, Mark::kMin, 0).has_value() ==
+          (from == 0));
+  });
+}
+
+// Mutations tried: min not halved per order; small blocks counted.
 TEST_CASE("PageAllocator: order 3 needs blocks of order 3, not just as many pages",
           "[mm][page_alloc][spec:throttle-6]") {
-  const int order = GENERATE(0, 3);
+  struct Row {
+    std::int64_t single,
+        blocks;  // free pages of order 0, free blocks of order 3: always 2104 pages
+    bool accepted;
+  };
+  // 2097 > 2033 in any case; then 2097 - single must exceed 1016, half of min.
+  const auto row =
+      GENERATE(Row{2104, 0, false}, Row{0, 263, true}, Row{1080, 128, true}, Row{1088, 127, false});
   AllocMachine machine({.node_mib = {8192, 8192}, .cpus = 8});
   machine.Run([&] {
     Zone& normal = machine.ZoneAt(1, "Normal");
     const AllocMachine::Blocks taken = machine.LeaveFree(normal, 0);
-    std::int64_t left = 2104;
-    // Every other block of the wanted order, so that none of them merge.
-    for (std::size_t i = 0; left > 0; ++i) {
-      if (taken[i].second != kMaxOrder) continue;
-      for (FrameNo at = 0; at < 1024 && left > 0; at += FrameNo{2} << order) {
-        machine.PutBlock(taken[i].first + at, order);
-        left -= std::int64_t{1} << order;
+    std::size_t next = 0;
+    // Every other block of an order, so that none of them merge.
+    const auto give = [&](int order, std::int64_t count) {
+      for (; count > 0; ++next) {
+        if (taken[next].second != kMaxOrder) continue;
+        for (FrameNo at = 0; at < 1024 && count > 0; at += FrameNo{2} << order, --count) {
+          machine.PutBlock(taken[next].first + at, order);
+        }
       }
-    }
+    };
+    give(0, row.single);
+    give(3, row.blocks);
     machine.Fold();
     CHECK(machine.Free(normal) == 2104);
-    CHECK(normal.free_area[static_cast<std::size_t>(order)].nr_free == 2104 >> order);
+    CHECK(normal.free_area[0].nr_free == row.single);
+    CHECK(normal.free_area[3].nr_free == row.blocks);
     CHECK(machine.mm.allocator->WatermarkOk(normal, 3, normal.watermark.min, kNormal, 0) ==
-          (order == 3));
+          row.accepted);
   });
 }
 
@@ -391,7 +420,7 @@ void Storm(AllocMachine& machine, int cpu, int rounds) {
   std::vector<std::pair<FrameNo, int>> held;
   for (int i = 0; i < rounds; ++i) {
     const int order = rng.Chance(800'000) ? 0 : static_cast<int>(rng.Between(1, 4));
-    if (held.size() < 200 && rng.Chance(550'000)) {
+    if (held.size() < 1500 && rng.Chance(600'000)) {
       const Gfp gfp = (rng.Chance(500'000) ? GFP_HIGHUSER_MOVABLE : GFP_KERNEL) | __GFP_NORETRY;
       const auto node = static_cast<int>(rng.Below(machine.mm.nodes.size()));
       if (const auto n = machine.mm.allocator->Alloc(gfp | __GFP_NOWARN, order, node)) {
@@ -417,7 +446,10 @@ void Storm(AllocMachine& machine, int cpu, int rounds) {
   for (const auto& [n, order] : held) machine.mm.allocator->Free(n, order, false);
 }
 
-void RunStorm(const AllocMachineOptions& options, int rounds) {
+// Mutations tried: a drain that loses its pages; nr_free_pages not following a block's order.
+void RunStorm(AllocMachineOptions options, int rounds) {
+  // Zones this small would have no per-CPU lists to speak of.
+  options.policy.alloc.percpu_pagelist_fraction = 100;
   AllocMachine machine(options);
   std::int64_t present = 0;
   for (const auto& zone : machine.mm.zones) present += zone->present.n;
@@ -429,6 +461,7 @@ void RunStorm(const AllocMachineOptions& options, int rounds) {
   }
   CHECK(machine.engine.Run().end == RunEnd::kDone);
   CHECK(machine.mm.CheckInvariants(true) == "");
+  CHECK(machine.mm.vmstat->Event(VmEvent::kPgfree) > 4 * rounds / 3);
   // All that is left out of the buddy waits on per-CPU lists.
   std::int64_t free = 0;
   for (const auto& zone : machine.mm.zones) {
@@ -443,13 +476,13 @@ TEST_CASE("PageAllocator: frames are conserved under the virtual engine",
   const auto seed = static_cast<std::uint64_t>(GENERATE(take(3, random(0, 0x7fff'ffff))));
   const bool sync_in_cs = GENERATE(false, true);
   CAPTURE(seed, sync_in_cs);
-  RunStorm({.node_mib = {24, 24}, .cpus = 4, .sync_in_cs = sync_in_cs, .seed = seed}, 1500);
+  RunStorm({.node_mib = {24, 24}, .cpus = 4, .sync_in_cs = sync_in_cs, .seed = seed}, 6000);
 }
 
 TEST_CASE("PageAllocator: frames are conserved under real threads", "[mm][page_alloc][stress]") {
   AllocMachineOptions options{.kind = EngineKind::kThreads, .node_mib = {24, 24}, .cpus = 4};
   options.costs.watermark_ns = options.costs.pcp_op_ns = options.costs.buddy_op_ns = 0;
-  RunStorm(options, 6000);
+  RunStorm(options, 12'000);
 }
 
 }  // namespace

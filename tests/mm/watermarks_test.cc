@@ -253,9 +253,9 @@ void CheckExample(const Example& example) {
   }
 }
 
-// Mutations tried, each turning these red: memmap not subtracted; low as min * 5 / 4 in one step;
-// reserve divided per zone instead of over the sum; batch without the minus one; ratio taken by
-// zone index on ia64; threshold from possible instead of online CPUs.
+// Mutations tried, each turning these red: memmap not subtracted; high as min and twice a quarter;
+// reserve without the zones between; batch without the minus one; reserve ratios of other zones; a
+// threshold for twice the CPUs.
 TEST_CASE("Watermarks: worked examples (a), (b), (d) and (e) in every column",
           "[mm][watermarks][spec:throttle-1]") {
   SECTION("(a) 1 GiB UMA") { CheckExample(Uma()); }
@@ -288,7 +288,7 @@ TEST_CASE("Watermarks: example (c) by arithmetic alone", "[mm][watermarks]") {
   }
 }
 
-// Mutation tried: a cap of 65535, and isqrt of 4 * lowmem.
+// Mutations tried: isqrt of 4 * lowmem; a floor of 600.
 TEST_CASE("Watermarks: min_free_kbytes grows with the square root of memory, within bounds",
           "[mm][watermarks][spec:throttle-2]") {
   constexpr std::int64_t kMiB = 1024;  // in KiB
@@ -438,8 +438,7 @@ void CheckProtection(const std::vector<RealZone>& zones, const RealZone& zone) {
   }
 }
 
-// Mutations tried: min with the other rule's steps, protection without the zone above, sizes from
-// present where managed is right.
+// Mutations tried: the step of 4.6 everywhere; protection without the zones between.
 TEST_CASE("Watermarks: dumps of real machines come out of the rules of their kernels",
           "[mm][watermarks]") {
   std::ifstream file(PS_SOURCE_ROOT "/../shared/data/zoneinfo/facts.json");
