@@ -127,7 +127,7 @@ TEST_CASE("Disk: a request takes positioning unless it continues the last one, a
   CHECK(counts.busy.n == 3 * 8'000'000 + 5 * 40'960);
 }
 
-// Mutations tried: thresholds 112 and 104, no wake at Release, no congestion before the 113th.
+// Mutations tried, all red: congestion on at 112, off at 104, no wake in Release (the run hangs).
 TEST_CASE("Disk: is congested from 113 requests until 102 are left, and full at 128", "[mm]") {
   DiskMachine m;
   int submitted = 0;

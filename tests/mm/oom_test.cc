@@ -42,8 +42,8 @@ TEST_CASE("OomKiller: badness weighs size, children, age, work and privileges", 
   CHECK(Badness({.total_vm = 1000, .oom_adj = -3}) == 125);
 }
 
-// [spec:throttle-27] Mutations tried: children not counted in badness; the last child instead of
-// the first; the parent instead of a child.
+// Mutations tried, all red: children not counted in badness; the last child first; no children at
+// all; a task with TIF_MEMDIE not waited for.
 TEST_CASE(
     "OomKiller: with 5000 equal children the parent is chosen and its first living child dies",
     "[mm][spec:throttle-27]") {
@@ -118,7 +118,7 @@ TEST_CASE("OomKiller: spares init, the unkillable, and who shares memory with th
         std::string::npos);
 }
 
-// [spec:throttle-25] Mutation tried: TryLockZones without the test of kZoneOomLocked.
+// Mutation tried, red: TryLockZones without the test of kZoneOomLocked.
 TEST_CASE("OomKiller: overlapping zonelists share one attempt", "[mm][spec:throttle-25]") {
   SwapMachine machine({.nodes = 2});
   machine.Spawn("task", [&](TaskMm&) {
@@ -138,9 +138,9 @@ TEST_CASE("OomKiller: overlapping zonelists share one attempt", "[mm][spec:throt
   CHECK(machine.Run().end == RunEnd::kDone);
 }
 
-// Two tasks that want all memory, no swap. [spec:throttle-25], [spec:throttle-26]
+// Two tasks that want all memory, no swap.
 TEST_CASE("OomKiller: without swap the hungriest dies, its memory lets the other finish",
-          "[mm][spec:throttle-25][spec:throttle-26]") {
+          "[mm][spec:throttle-25]") {
   SwapMachine machine({.cpus = 2, .kib_per_node = 16 * 1024, .swap = 0});
   std::atomic<int> finished{0};
   std::atomic<int> ooms{0};

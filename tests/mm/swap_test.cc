@@ -48,8 +48,9 @@ SwapSlot SwapOut(MemoryManager& mm, FrameNo n) {
   return slot;
 }
 
-// [spec:throttle-18] Mutations tried: WritePage that clears the pte's slot; PSWPOUT counted at
-// completion too; a reclaim that takes a page under writeback.
+// Mutations tried, both red: PSWPOUT counted at completion too; a written page that never leaves
+// the cache. (Row 3 of the page-list pass without its test for writeback stays green: the cache
+// refuses to give up a page under writeback as well.)
 TEST_CASE("Swap: an anonymous page is freed on its second visit, never on the first",
           "[mm][spec:throttle-18]") {
   SwapMachine machine({.cpus = 1});
