@@ -64,6 +64,7 @@ void MemoryManager::BuildParts() {
   for (const auto& node : nodes) {
     if (!node->zones.empty()) node->kswapd = std::make_unique<Kswapd>(*this, *node);
   }
+  engine.AddStallReporter([this] { return gate->Describe() + disk->Describe(); });
 }
 
 void MemoryManager::StartDaemons() {

@@ -117,6 +117,7 @@ int Kswapd::HighestShortZone(int priority, int order, ScanControl& sc) {
     Zone& zone = *node_.zones[static_cast<std::size_t>(i)];
     if (zone.Has(kZoneAllUnreclaimable) && priority != kDefPriority) continue;
     mm_.reclaimer->balance().AgeActive(*mm_.reclaimer, zone, sc, priority);
+    Charge({mm_.costs.watermark_ns});
     if (!mm_.allocator->WatermarkOk(zone, order, zone.watermark.high, 0, 0)) return i;
   }
   return -1;
@@ -147,6 +148,7 @@ void Kswapd::BalanceZone(int position, int end, int priority, Pass& pass) {
   if (zone.Has(kZoneAllUnreclaimable) && priority != kDefPriority) return;
   const int classzone = node_.zones[static_cast<std::size_t>(end)]->index;
   const auto fine = [&](std::int64_t mark) {
+    Charge({mm_.costs.watermark_ns});
     return mm_.allocator->WatermarkOk(zone, pass.order, mark, classzone, 0);
   };
   if (!fine(zone.watermark.high)) pass.all_ok = false;

@@ -164,6 +164,7 @@ ShrinkResult Reclaimer::ShrinkZones(int priority, std::span<Zone* const> zonelis
 }
 
 ShrinkResult Reclaimer::ShrinkZone(int priority, Zone& zone, ScanControl& sc) {
+  Charge({mm_.costs.watermark_ns});  // a look at the zone's counters, if nothing more comes of it
   AtGate gate(*mm_.gate, zone, sc);
   const ShrinkResult result = gate.Enter();
   std::int64_t reclaimed = 0;
@@ -278,13 +279,18 @@ Reclaimer::Peaks Reclaimer::PeaksNow() const {
           .reclaimers_max = reclaimers_max_.load(std::memory_order_relaxed),
           .isolated = isolated_.load(std::memory_order_relaxed),
           .isolated_max = isolated_max_.load(std::memory_order_relaxed),
+          .isolated_share_at_max_permille = isolated_share_at_max_.load(std::memory_order_relaxed),
           .isolated_share_max_permille = isolated_share_max_.load(std::memory_order_relaxed),
           .failed_calls = failed_calls_.load(std::memory_order_relaxed)};
 }
 
 void Reclaimer::NoteIsolated(std::int64_t change) {
   const std::int64_t now = isolated_.fetch_add(change, std::memory_order_relaxed) + change;
-  if (change > 0) RaiseTo(isolated_max_, now);
+  if (change <= 0 || now <= isolated_max_.load(std::memory_order_relaxed)) return;
+  RaiseTo(isolated_max_, now);
+  std::int64_t on_lists = 0;
+  for (const auto& zone : mm_.zones) on_lists += LruPages(*zone);
+  isolated_share_at_max_.store(1000 * now / (now + on_lists), std::memory_order_relaxed);
 }
 
 void Reclaimer::NoteIsolatedPeak(std::int64_t isolated_of_zone, std::int64_t on_lists) {
