@@ -81,6 +81,8 @@ class Reclaimer {
     std::int64_t reclaimers_max = 0;
     std::int64_t isolated = 0;
     std::int64_t isolated_max = 0;
+    std::int64_t isolated_share_at_max_permille =
+        0;  // of the machine's LRU, when isolated was largest
     std::int64_t isolated_share_max_permille = 0;  // of isolated + LRU, worst zone
     std::int64_t failed_calls = 0;                 // direct reclaims without progress
   };
@@ -107,6 +109,7 @@ class Reclaimer {
   std::atomic<std::int64_t> reclaimers_max_{0};
   std::atomic<std::int64_t> isolated_{0};
   std::atomic<std::int64_t> isolated_max_{0};
+  std::atomic<std::int64_t> isolated_share_at_max_{0};
   std::atomic<std::int64_t> isolated_share_max_{0};
   std::atomic<std::int64_t> failed_calls_{0};
 };

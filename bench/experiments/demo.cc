@@ -33,7 +33,7 @@ std::int64_t Find(const Counters& counters, std::string_view name) {
 Outcome Judge(const RunRecord& record) {
   Outcome outcome;
   outcome.kills = record.oom_kills;
-  outcome.isolated_permille = record.peaks.isolated_share_max_permille;
+  outcome.isolated_permille = record.peaks.isolated_share_at_max_permille;
   outcome.reclaimers = record.peaks.reclaimers_max;
   outcome.swap_outs = Find(record.after, "pswpout") - Find(record.before, "pswpout");
   if (!record.ooms.empty()) {
@@ -82,9 +82,11 @@ absl::StatusOr<std::vector<Outcome>> RunBoth(const std::string& name, const Demo
   for (const char* kernel : {kPlain, kThrottled}) {
     const auto file = FindConfig(context.roots, "experiments", name);
     if (!file.ok()) return file.status();
-    auto config = LoadRunConfig(
-        {.config = *file, .kernel = kernel, .sets = {"seed=" + std::to_string(options.seed)}},
-        context);
+    LoadRequest request;
+    request.config = *file;
+    request.kernel = kernel;
+    request.sets.push_back({"--seed", "seed=" + std::to_string(options.seed)});
+    auto config = LoadRunConfig(request, context);
     if (!config.ok()) return config.status();
     if (const auto status = PrepareRun(*config); !status.ok()) return status;
     if (outcomes.empty()) {
