@@ -105,6 +105,14 @@ void AddTopology(CLI::App& app, Args& args) {
   topology->callback([&args] { args.command = Args::Command::kTopology; });
 }
 
+void AddDemo(CLI::App& app, Args& args) {
+  CLI::App* demo =
+      app.add_subcommand("demo", "a false OOM and the throttle that removes it, explained");
+  demo->add_option("--seed", args.demo_seed, "another storm (default 1)")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{INT64_MAX}));
+  demo->callback([&args] { args.command = Args::Command::kDemo; });
+}
+
 // "-pipe" is one option of the classic program, not four letters.
 std::vector<std::string> Words(int argc, char** argv) {
   std::vector<std::string> words;
@@ -113,6 +121,11 @@ std::vector<std::string> Words(int argc, char** argv) {
     words.push_back(word == "-pipe" ? "--pipe" : word);
   }
   return words;
+}
+
+bool HasCommand(CLI::App& app, const std::string& name) {
+  return !app.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; })
+              .empty();
 }
 
 }  // namespace
@@ -127,6 +140,12 @@ Args ParseArgs(int argc, char** argv) {
   AddHackbench(app, args);
   AddList(app, args);
   AddTopology(app, args);
+  AddDemo(app, args);
+  if (argc > 1 && argv[1][0] != '-' && !HasCommand(app, argv[1])) {
+    std::fprintf(stderr, "pagestorm: %s: no such command (pagestorm --help)\n", argv[1]);
+    args.exit_code = 2;
+    return args;
+  }
   try {
     app.parse(Words(argc, argv));
   } catch (const CLI::ParseError& error) {

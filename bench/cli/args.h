@@ -28,12 +28,13 @@ struct HackbenchArgs {
 };
 
 struct Args {
-  enum class Command { kNone, kRun, kHackbench, kList, kTopology };
+  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo };
   Command command = Command::kNone;
   RunArgs run;
   HackbenchArgs hackbench;
   std::string list_what, list_filter;  // of `list`
   std::string topology;                // of `topology`
+  std::int64_t demo_seed = 1;          // of `demo`
   int exit_code = -1;                  // >= 0: nothing is left to do, leave with it
 };
 

@@ -19,6 +19,7 @@ using RecordEdit = std::function<void(struct RunRecord&)>;
 int RunCommand(const RunArgs& args, const CommandContext& context, const RecordEdit& edit = {});
 int HackbenchCommand(const Args& args, const CommandContext& context);
 int ListCommand(const Args& args, const CommandContext& context);
+int DemoCommand(const Args& args, const CommandContext& context);
 int TopologyCommand(const Args& args, const CommandContext& context);
 
 // "pagestorm: <message>" on stderr; returns the exit code for bad input.

@@ -40,6 +40,8 @@ int main(int argc, char** argv) {
       return HackbenchCommand(args, context);
     case Args::Command::kList:
       return ListCommand(args, context);
+    case Args::Command::kDemo:
+      return DemoCommand(args, context);
     case Args::Command::kTopology:
       return TopologyCommand(args, context);
     case Args::Command::kNone:

@@ -8,6 +8,7 @@
 #include "mm/block_device.h"
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
+#include "mm/pagevec.h"
 #include "mm/reclaim.h"
 #include "mm/swap.h"
 #include "mm/throttle.h"
@@ -66,13 +67,25 @@ MachineOutcome Emulator::Run(const std::string& comm, std::function<void(Process
   MachineOutcome outcome;
   memory_->StartDaemons();
   SpawnHelpers();
-  processes_->SpawnInit(comm, std::move(main),
-                        [&outcome](ProcessTable::MainEnd end) { outcome.main = end; });
+  processes_->SpawnInit(comm, std::move(main), [&outcome](ProcessTable::MainEnd end) {
+    outcome.main = end;
+    outcome.main_end = Now();
+  });
   outcome.run = engine_->Run();
   outcome.times = engine_->Times();
   outcome.panicked = memory_->oom->panicked();
   outcome.broken = CheckAtRest(outcome);
   return outcome;
+}
+
+void Emulator::Settle() {
+  constexpr int kRoundsMax = 60'000;  // ten minutes: a disk that takes longer shows as broken
+  const mm::BlockDevice& disk = *memory_->disk;
+  for (int i = 0; i < kRoundsMax; ++i) {
+    if (disk.InFlight(mm::IoDirection::kRead) + disk.InFlight(mm::IoDirection::kWrite) == 0) break;
+    SleepFor(10 * kMillisecond);
+  }
+  memory_->pagevecs->DrainAll();
 }
 
 std::string Emulator::CheckAtRest(const MachineOutcome& outcome) {

@@ -34,6 +34,7 @@ struct Sample {
 struct MachineOutcome {
   RunResult run;
   ProcessTable::MainEnd main = ProcessTable::MainEnd::kNotStarted;
+  Ns main_end;  // when the first process had ended and was reaped; 0: it has not
   Engine::CpuTimes times;
   bool panicked = false;  // out of memory, and nothing left to kill
   // What does not hold any more (frames, counters, lists, sleepers); empty: all is well.
@@ -51,6 +52,9 @@ class Emulator {
 
   // Runs `main` as the first process below init, to the end of the machine. Once.
   MachineOutcome Run(const std::string& comm, std::function<void(Process&)> main);
+  // On a task, when no process is left: waits for what devices still do and empties the CPUs'
+  // pagevecs, so that a machine that has ended by itself is at rest.
+  void Settle();
   // Ends the run early; from anywhere, also a signal handler.
   void RequestStop() { engine_->RequestStop(); }
   // Called now and then while the machine runs, without effect on it.

@@ -56,6 +56,7 @@ void ProcessTable::RunInit(Process& init, std::int64_t main_number,
     const auto [number, normal] = init.Reap();
     if (number == main_number) on_main_exit(normal ? MainEnd::kNormal : MainEnd::kKilled);
   }
+  emulator_.Settle();
 }
 
 void ProcessTable::SpawnDaemon(std::string comm, std::function<void(Process&)> body) {

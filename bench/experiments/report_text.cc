@@ -21,9 +21,11 @@ double Seconds(Ns time) { return static_cast<double>(time.n) / 1e9; }
 
 std::string Duration(const RunRecord& record) {
   const Engine::CpuTimes& times = record.outcome.times;
+  const bool ended = record.outcome.main_end.n > 0;
+  const Ns elapsed = ended ? record.outcome.main_end : record.outcome.run.emulated;
   return fmt::format("emulated time [s]: elapsed {:.3f}, user {:.3f}, system {:.3f}, idle {:.3f}\n",
-                     Seconds(record.outcome.run.emulated), Seconds(times.user),
-                     Seconds(times.system), Seconds(times.idle));
+                     Seconds(elapsed), Seconds(times.user), Seconds(times.system),
+                     Seconds(times.idle));
 }
 
 std::string Memory(const RunRecord& record) {

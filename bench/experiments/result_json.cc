@@ -115,6 +115,7 @@ Json ZonesJson(const RunRecord& record) {
 Json ReclaimJson(const RunRecord& record) {
   return {{"reclaimers_max", record.peaks.reclaimers_max},
           {"isolated_pages_max", record.peaks.isolated_max},
+          {"isolated_share_at_max_permille", record.peaks.isolated_share_at_max_permille},
           {"isolated_share_max_permille", record.peaks.isolated_share_max_permille}};
 }
 
@@ -171,6 +172,7 @@ void AddOutcome(const RunRecord& record, Json& json) {
   json["verdict"] = record.verdict();
   json["partial"] = record.partial;
   json["emulated_ns"] = run.emulated.n;
+  json["main_end_ns"] = record.outcome.main_end.n;
   json["cpu_ns"] = {{"user", record.outcome.times.user.n},
                     {"system", record.outcome.times.system.n},
                     {"idle", record.outcome.times.idle.n}};
