@@ -8,19 +8,24 @@
 namespace pagestorm::bench {
 namespace {
 
-// The first comment line of a file: what it says it is.
-std::string FirstComment(const std::string& path) {
+// The first sentence of the comment at a file's head: what it says it is.
+std::string FirstSentence(const std::string& path) {
   std::ifstream file(path);
+  std::string text;
   std::string line;
-  if (!std::getline(file, line) || line.rfind("# ", 0) != 0) return "";
-  return line.substr(2);
+  while (std::getline(file, line) && line.rfind("# ", 0) == 0) {
+    text += (text.empty() ? "" : " ") + line.substr(2);
+    const std::size_t end = text.find(". ");
+    if (end != std::string::npos) return text.substr(0, end + 1);
+  }
+  return text;
 }
 
 void ListFiles(const ConfigRoots& roots, const std::string& folder, const std::string& filter) {
   for (const std::string& name : KnownConfigs(roots, folder)) {
     if (name.find(filter) == std::string::npos) continue;
     const auto path = FindConfig(roots, folder, name);
-    fmt::print("{:<24} {}\n", name, path.ok() ? FirstComment(*path) : "");
+    fmt::print("{:<24} {}\n", name, path.ok() ? FirstSentence(*path) : "");
   }
 }
 
