@@ -41,6 +41,7 @@ MmConfig MmFor(const ReclaimMachineOptions& options) {
   config.policy = options.policy;
   config.costs = options.costs;
   config.swap = {1024};
+  config.slab_reclaimable_pages = options.slab_reclaimable_pages;
   config.stamps = false;
   return config;
 }
@@ -49,6 +50,7 @@ MmConfig MmFor(const ReclaimMachineOptions& options) {
 
 int FakeOwners::Referenced(FrameNo n, bool) {
   Log("referenced");
+  if (look) look();
   const bool bit = mm_.frames[n].TestAndClear(kPageReferenced);
   return (bit ? 1 : 0) + (always_referenced.contains(n) ? 1 : 0);
 }

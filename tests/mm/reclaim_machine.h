@@ -43,6 +43,7 @@ class FakeOwners final : public PageOwners {
   bool file_is_mapped = false;
   std::atomic<std::int64_t> writes{0};
   std::atomic<std::int64_t> removed{0};
+  std::function<void()> look;               // called at the first question about a page
   std::vector<std::string>* log = nullptr;  // what was asked, in order; virtual engine
 
   int Referenced(FrameNo n, bool page_locked) override;
@@ -81,6 +82,7 @@ struct ReclaimMachineOptions {
   numa::Arch arch = numa::Arch::kIa64;
   std::int64_t mib_per_node = 64;  // of 4 KiB pages
   bool sync_in_cs = false;
+  std::int64_t slab_reclaimable_pages = 0;
   Ns time_limit{kNever};
   MmPolicy policy{};
   MmCosts costs{};
