@@ -9,7 +9,6 @@ namespace pagestorm {
 
 enum class LockRank : std::uint8_t {
   kNone = 0,
-  kMachine = 10,       // tests and start-up
   kTaskList = 20,      // the list of tasks (tasklist_lock): OOM selection, fork, exit
   kAnonVma = 30,       // one reverse-mapping list (anon_vma.lock)
   kLru = 40,           // LRU lists of one zone or node (lru_lock)

@@ -5,6 +5,9 @@
 // the threads engine it is an unfair test-and-set lock that spins briefly and then yields: with
 // more emulated CPUs than host cores the holder may be descheduled, and a fair lock would then
 // stand still. A leaf: under it no other lock is taken, nothing is charged, and no fiber switches.
+// With one exception: the locks of a WaitQueue and of the table of processes are held across
+// Engine::Wake(), so that who is woken cannot be gone meanwhile, and that takes a run queue's lock.
+// A run queue's lock is last: under it no other is taken.
 #pragma once
 
 #include <atomic>

@@ -17,6 +17,7 @@ VirtualEngine::VirtualEngine(const EngineConfig& config, Scheduler& scheduler)
     : Engine(EngineKind::kVirtual, config, scheduler),
       tree_(cpus_.size() + 1),
       timer_leaf_(cpus_.size()),
+      time_limit_(std::min(config.time_limit.n, WinnerTree::kTimeMax)),
       ties_(seeds_.Stream("engine ties")),
       lock_waiter_next_(cpus_.size(), nullptr) {}
 
@@ -62,7 +63,12 @@ void VirtualEngine::Sync(Cpu& cpu) {
   const std::uint64_t key = WinnerTree::Key(cpu.clock, ties_.Next(), context);
   const std::uint64_t winner = tree_.top();
   if (key < winner) {
-    SetHorizon(cpu);
+    if (cpu.clock <= time_limit_ || stopping()) [[likely]] {
+      SetHorizon(cpu);
+    } else {
+      tree_.Set(context, key);
+      Dispatch(cpu.current()->fiber);
+    }
     return;
   }
   // The usual case of NextContext(), cut short: the runner-up is known before the tree is updated,
@@ -71,7 +77,7 @@ void VirtualEngine::Sync(Cpu& cpu) {
   if (next_context != timer_leaf_ && ((events_ + 1) & kPollMask) != 0) [[likely]] {
     Cpu& next = *cpus_[next_context];
     Task* const task = next.current();
-    if (task != nullptr && next.clock <= config_.time_limit.n) [[likely]] {
+    if (task != nullptr && next.clock <= time_limit_) [[likely]] {
       ++events_;
       tree_.Replace(next_context, context, key);
       FiberContext& self = cpu.current()->fiber;
@@ -121,8 +127,8 @@ FiberContext& VirtualEngine::NextContext() {
       continue;
     }
     Cpu& cpu = *cpus_[WinnerTree::Context(key)];
-    if (cpu.clock > config_.time_limit.n && !stopping()) [[unlikely]] {
-      end_time_ = config_.time_limit.n;
+    if (cpu.clock > time_limit_ && !stopping()) [[unlikely]] {
+      end_time_ = time_limit_;
       BeginStopping(RunEnd::kTimeLimit);
       continue;
     }
@@ -168,7 +174,6 @@ void VirtualEngine::PollHost() {
 
 void VirtualEngine::PutInTree(Cpu& cpu) {
   const auto context = static_cast<std::size_t>(cpu.id.n);
-  PS_CHECK(cpu.clock < WinnerTree::kTimeMax, "emulated time beyond 4.8 hours");
   tree_.Set(context, WinnerTree::Key(cpu.clock, ties_.Next(), context));
   LowerRunningHorizon(cpu.clock);
 }
@@ -342,8 +347,8 @@ void VirtualEngine::FireTimer() {
   const auto& task = tasks_[static_cast<std::size_t>(timer.id.n) - 1];
   if (!task || !task->timer_armed || task->wait_generation != timer.generation) return;  // stale
   timer_now_ = timer.deadline;
-  if (timer_now_ > config_.time_limit.n && !stopping()) {
-    end_time_ = config_.time_limit.n;
+  if (timer_now_ > time_limit_ && !stopping()) {
+    end_time_ = time_limit_;
     BeginStopping(RunEnd::kTimeLimit);
     return;
   }

@@ -79,6 +79,7 @@ class VirtualEngine final : public Engine {
 
   WinnerTree tree_;
   const std::size_t timer_leaf_;
+  const std::int64_t time_limit_;  // the configured one, or the end of what the tree can order
   Rng ties_;
   std::priority_queue<Timer> timers_;
   std::uint64_t timer_sequence_ = 0;

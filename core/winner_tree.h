@@ -1,7 +1,8 @@
 // Which of up to 1024 contexts has the smallest time? A tournament tree over packed keys.
 //
 // A key is time << 20 | tie << 10 | context: comparing keys compares times, then seeded ties, then
-// contexts, in one branch-free minimum. 44 bits of nanoseconds are 4.8 hours of emulated time.
+// contexts, in one branch-free minimum. 44 bits of nanoseconds are 4.8 hours of emulated time;
+// later times count as kTimeMax.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace pagestorm {
 class WinnerTree {
  public:
   static constexpr std::uint64_t kIdle = UINT64_MAX;  // a context that takes no part
-  static constexpr std::int64_t kTimeMax = (std::int64_t{1} << 44) - 1;
+  static constexpr std::int64_t kTimeMax = (std::int64_t{1} << 44) - 2;  // no key is kIdle
 
   explicit WinnerTree(std::size_t contexts)
       : leaves_(std::bit_ceil(std::max<std::size_t>(contexts, 2))), tree_(2 * leaves_, kIdle) {
@@ -25,7 +26,8 @@ class WinnerTree {
   }
 
   static std::uint64_t Key(std::int64_t time, std::uint64_t tie, std::size_t context) {
-    return (static_cast<std::uint64_t>(time) << 20) | ((tie & 1023U) << 10) | context;
+    return (static_cast<std::uint64_t>(std::min(time, kTimeMax)) << 20) | ((tie & 1023U) << 10) |
+           context;
   }
   static std::int64_t Time(std::uint64_t key) {
     return key == kIdle ? INT64_MAX : static_cast<std::int64_t>(key >> 20);

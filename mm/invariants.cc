@@ -6,6 +6,7 @@
 #include "mm/lru.h"
 #include "mm/memory_manager.h"
 #include "mm/page_cache.h"
+#include "mm/swap.h"
 
 namespace pagestorm::mm {
 namespace {
@@ -94,7 +95,9 @@ std::string MemoryManager::CheckInvariants(bool expect_idle) {
     if (!wrong.empty())
       return absl::StrCat("node ", zone->node.n, " zone ", zone->name, ": ", wrong);
   }
-  return page_cache == nullptr ? std::string() : page_cache->CheckInvariants();
+  std::string wrong = page_cache == nullptr ? std::string() : page_cache->CheckInvariants();
+  if (wrong.empty() && swap != nullptr) wrong = swap->CheckInvariants();
+  return wrong;
 }
 
 }  // namespace pagestorm::mm

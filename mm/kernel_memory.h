@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "core/raw_lock.h"
 #include "mm/address_space.h"
 #include "mm/memory_manager.h"
 #include "mm/page_frame.h"
@@ -45,38 +44,6 @@ class KernelPages {
 
   MemoryManager* mm_ = nullptr;
   std::vector<Block> blocks_;
-};
-
-// Objects smaller than a page, packed into slab pages: message buffers. A freed object is reused
-// from its own page first; a page without objects goes back to the allocator, unless it is the
-// running CPU's current one. Thread-safe. Objects are named by the frame they lie in; whoever frees
-// one says which.
-class ObjectCache {
- public:
-  // objects_per_page >= 1.
-  ObjectCache(MemoryManager& mm, std::int64_t objects_per_page);
-  ~ObjectCache();
-  ObjectCache(const ObjectCache&) = delete;
-  ObjectCache& operator=(const ObjectCache&) = delete;
-
-  // May block, as AllocKernelPage.
-  [[nodiscard]] std::optional<FrameNo> Alloc(int node = -1);
-  void Free(FrameNo page);
-  // Gives the CPUs' current pages back if nothing is in them; at the end of a workload.
-  void Drain();
-  [[nodiscard]] std::int64_t objects() const;
-  [[nodiscard]] std::int64_t pages() const;
-
- private:
-  bool TakeFrom(FrameNo page);
-
-  MemoryManager& mm_;
-  const std::uint32_t per_page_;
-  mutable RawLock mu_;  // guards the rest, and PageFrame::priv (objects in use) of the pages
-  std::vector<FrameNo> current_;  // by CPU
-  FrameList partial_;             // pages with room that are nobody's current one
-  std::int64_t objects_ = 0;
-  std::int64_t pages_ = 0;
 };
 
 }  // namespace pagestorm::mm

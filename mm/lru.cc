@@ -15,6 +15,13 @@ namespace {
 
 using ListCounts = std::array<std::int64_t, kLruLists>;
 
+// What one isolation took: by list, and how much of it belongs to files. Without split LRU the
+// lists do not tell the two apart.
+struct Taken {
+  ListCounts lists{};
+  std::int64_t file = 0;
+};
+
 bool IsAnon(const PageFrame& frame) { return frame.Test(kPageAnon | kPageSwapBacked); }
 
 // Doubly linked lists of frames under the zone's lru_lock: what every kernel so far has.
@@ -75,7 +82,7 @@ class LockedLru final : public Lru {
                          BatchEntries& batch) override {
     const std::size_t before = batch.size();
     Isolated result;
-    ListCounts taken{};
+    Taken taken;
     // Visible frames stay on the list, so without a bound a short one would be walked round and
     // round.
     if (visible_) want = std::min(want, At(list).size());
@@ -148,7 +155,7 @@ class LockedLru final : public Lru {
 
   // Moves a frame from its list to the batch; one whose last reference is gone only goes to the
   // head, out of the way of who is about to free it.
-  bool TakeOrRotate(FrameNo n, BatchEntries& batch, ListCounts& taken) {
+  bool TakeOrRotate(FrameNo n, BatchEntries& batch, Taken& taken) {
     Charge(op_cost_);
     PageFrame& frame = mm_.frames[n];
     const LruList list = ListOf(frame);
@@ -158,14 +165,15 @@ class LockedLru final : public Lru {
     if (!got) return false;
     if (!visible_) frame.SetState(FrameState::kIsolated);
     batch.push_back({.frame = n, .activate = IsActive(list)});
-    ++taken[static_cast<std::size_t>(list)];
+    ++taken.lists[static_cast<std::size_t>(list)];
+    if (!IsAnon(frame)) ++taken.file;
     return true;
   }
 
   // Lumpy reclaim: the rest of the aligned block, as far as it is on an LRU and of the wanted kind.
   // Returns how many were taken. A hole ends the block.
   std::int64_t TakeCompanions(FrameNo n, LruList list, int order, IsolateMode mode,
-                              BatchEntries& batch, ListCounts& taken) {
+                              BatchEntries& batch, Taken& taken) {
     const FrameNo base = n & ~((FrameNo{1} << order) - 1);
     std::int64_t count = 0;
     for (FrameNo other = base; other < base + (FrameNo{1} << order); ++other) {
@@ -182,11 +190,10 @@ class LockedLru final : public Lru {
     return count;
   }
 
-  void NoteTaken(const ListCounts& taken, std::int64_t total) {
+  void NoteTaken(const Taken& taken, std::int64_t total) {
     if (total == 0) return;
-    CountLists(taken, -1);
-    const std::int64_t file = split_ ? taken[2] + taken[3] : 0;
-    CountIsolated(total - file, file);
+    CountLists(taken.lists, -1);
+    CountIsolated(total - taken.file, taken.file);
     std::int64_t left = 0;
     for (const FrameList& list : lists_) left += list.size();
     mm_.reclaimer->NoteIsolatedPeak(isolated(), left);

@@ -55,9 +55,10 @@ struct MmConfig {
       boot_reserved;  // by position: pages the kernel took at boot, beyond the memmap
   MmPolicy policy;
   MmCosts costs;
-  bool stamps = true;                // content stamps (16 more bytes a frame)
-  Pages swap;                        // slots of the one swap device; 0: no swap
-  DiskConfig disk;                   // of every device: swap and files
+  bool stamps = true;                       // content stamps (16 more bytes a frame)
+  std::int64_t slab_reclaimable_pages = 0;  // SlabCaches::FillAtBoot, of all nodes together
+  Pages swap;                               // slots of the one swap device; 0: no swap
+  DiskConfig disk;                          // of every device: swap and files
   CpuMask device_cpus;               // where the disk's task runs (a service CPU); empty: any CPU
   std::vector<CpuMask> kswapd_cpus;  // by node position; empty mask: the node's online CPUs
 };

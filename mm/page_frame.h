@@ -4,9 +4,8 @@
 // Every field but the links is atomic and may be read by anyone. What changes it:
 //   flags      set and cleared by atomic operations; kPageLocked is the page's sleeping lock
 //   state      SetFrameState(), legal moves in CanMove()
-//   next, prev the lock of the list the frame is on (zone.lock for buddy, lru_lock for LRU,
-//   preemption off
-//              for per-CPU lists, the owner for private lists)
+//   next, prev the lock of the list the frame is on: zone.lock for buddy lists, lru_lock for LRU
+//              lists, the list's own lock for per-CPU lists; a private list is its owner's
 //   owner, index, mapper: set while the page lock is held or before the page is visible
 #pragma once
 
@@ -67,18 +66,19 @@ enum PageFlag : std::uint32_t {
   kPageSwapBacked = 1U << 12,
   kPageSlab = 1U << 13,
   kPageUnevictable = 1U << 14,
-  kPageMlocked = 1U << 15,
   kPageHead =
       1U
       << 16,  // first frame of a free block (order: low byte of `priv`) or a compound one (`priv`)
   kPageUptodate = 1U << 17,
-  kPageError = 1U << 18,
-  kPageHinted = 1U << 19,   // room for NUMA hinting and the like
   kPageWaiters = 1U << 20,  // someone sleeps for kPageLocked or kPageWriteback
 };
 inline constexpr std::uint32_t kFrameStateMask = 0xf;
 inline constexpr int kZoneShift = 24;
 inline constexpr std::size_t kMaxZoneOrdinals = 256;
+
+// Fewer processes than this may share one page: a frame's and a swap slot's counts have 16 bits,
+// and reclaim and I/O take references too. Whoever starts a workload checks it.
+inline constexpr std::int64_t kMaxSharers = 60'000;
 
 struct PageFrame {
   std::atomic<std::uint32_t> flags{0};
@@ -86,9 +86,11 @@ struct PageFrame {
   std::atomic<std::uint16_t> mapcount{0};  // ptes that map it
   FrameNo next = kNoFrame;
   FrameNo prev = kNoFrame;
-  std::uint32_t owner = 0;   // anonymous: AnonVmaId; page cache: FileId; else 0
-  std::uint32_t index = 0;   // page number within the owner's address range or file
-  std::uint32_t mapper = 0;  // anonymous: the address space that maps it, a hint while mapcount > 1
+  std::uint32_t owner = 0;  // anonymous: AnonVmaId; page cache: FileId; else 0
+  std::uint32_t index = 0;  // page number within the owner's address range or file
+  // Anonymous: 1 + the number, within its anon_vma, of the area that maps it (0: unknown); a hint
+  // while mapcount > 1.
+  std::uint32_t mapper = 0;
   std::uint32_t priv =
       0;  // free block: order | type << 8; on a pcp: type; swap cache: slot + 1; else 0
 

@@ -1,6 +1,7 @@
 #include "mm/slab.h"
 
 #include <algorithm>
+#include <array>
 
 #include "mm/page_alloc.h"
 #include "mm/page_frame.h"
@@ -8,6 +9,14 @@
 
 namespace pagestorm::mm {
 namespace {
+
+// What a running system of the time can give back. Object sizes: x86-64 with ext3, rounded.
+struct BootCache {
+  const char* name;
+  std::int64_t object_bytes;
+};
+constexpr std::array<BootCache, 3> kBootCaches{
+    {{"dentry", 208}, {"inode", 760}, {"buffer_head", 104}}};
 
 std::int64_t ObjectsPerPage(const MemoryManager& mm, std::int64_t object_bytes) {
   const std::int64_t page = ToBytes({1}, mm.page_shift());
@@ -90,11 +99,54 @@ std::int64_t SlabCache::Shrink(std::int64_t n) {
   return static_cast<std::int64_t>(empty.size());
 }
 
-SlabCaches::SlabCaches(MemoryManager& mm) : mm_(mm), shrinker_rwsem_(mm.engine, "shrinker_rwsem") {}
+// shrinker_rwsem exclusively, for whoever changes the lists. Before there are tasks nobody can be
+// reading them, and nobody could wait.
+class SlabCaches::Registration {
+ public:
+  explicit Registration(SlabCaches& caches) : sem_(caches.shrinker_rwsem_) {
+    held_ = caches.mm_.engine.live_tasks() > 0;
+    if (held_) sem_.lock();
+  }
+  ~Registration() {
+    if (held_) sem_.unlock();
+  }
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+
+ private:
+  RwSem& sem_;
+  bool held_ = false;
+};
+
+SlabCaches::SlabCaches(MemoryManager& mm) : mm_(mm), shrinker_rwsem_(mm.engine, "shrinker_rwsem") {
+  for (const BootCache& cache : kBootCaches)
+    NewCache(cache.name, cache.object_bytes, kDefaultSeeks);
+}
+
+void SlabCaches::FillAtBoot() {
+  const Gfp gfp = GFP_KERNEL | __GFP_NORETRY | __GFP_NOWARN;
+  for (std::int64_t i = 0; i < mm_.config.slab_reclaimable_pages; ++i) {
+    const auto turn = static_cast<std::size_t>(i);
+    const std::size_t node = turn / kBootCaches.size() % mm_.nodes.size();
+    if (!caches_[turn % kBootCaches.size()].GrowPage(gfp, static_cast<int>(node))) return;
+  }
+}
 
 SlabCache& SlabCaches::AddCache(std::string name, std::int64_t object_bytes, std::int64_t seeks) {
+  const Registration registration(*this);
+  return NewCache(std::move(name), object_bytes, seeks);
+}
+
+Shrinker& SlabCaches::AddShrinker(std::string name, std::int64_t seeks,
+                                  std::function<std::int64_t()> count,
+                                  std::function<std::int64_t(std::int64_t, Gfp)> shrink) {
+  const Registration registration(*this);
+  return NewShrinker(std::move(name), seeks, std::move(count), std::move(shrink));
+}
+
+SlabCache& SlabCaches::NewCache(std::string name, std::int64_t object_bytes, std::int64_t seeks) {
   SlabCache& cache = caches_.emplace_back(mm_, name, object_bytes);
-  AddShrinker(
+  NewShrinker(
       std::move(name), seeks, [&cache] { return cache.objects(); },
       [&cache](std::int64_t n, Gfp gfp) {
         return (gfp & __GFP_FS) != 0 ? cache.Shrink(n) : std::int64_t{-1};
@@ -102,7 +154,7 @@ SlabCache& SlabCaches::AddCache(std::string name, std::int64_t object_bytes, std
   return cache;
 }
 
-Shrinker& SlabCaches::AddShrinker(std::string name, std::int64_t seeks,
+Shrinker& SlabCaches::NewShrinker(std::string name, std::int64_t seeks,
                                   std::function<std::int64_t()> count,
                                   std::function<std::int64_t(std::int64_t, Gfp)> shrink) {
   PS_CHECK(seeks > 0, "a shrinker's seeks are positive");
@@ -148,12 +200,6 @@ SlabProgress SlabCaches::Press(Shrinker& shrinker, std::int64_t scanned, Gfp gfp
   shrinker.pending.store(shrinker.pending.load(std::memory_order_relaxed) + owed,
                          std::memory_order_relaxed);
   return progress;
-}
-
-std::int64_t SlabCaches::pages() const {
-  std::int64_t sum = 0;
-  for (const SlabCache& cache : caches_) sum += cache.pages();
-  return sum;
 }
 
 }  // namespace pagestorm::mm

@@ -53,6 +53,8 @@ class SlabCache {
 
   // Adds n objects, all reclaimable at once. Returns how many there was memory for.
   std::int64_t Grow(std::int64_t n, Gfp gfp = GFP_KERNEL, int node = -1);
+  // One page more, full of objects. False: no memory.
+  bool GrowPage(Gfp gfp, int node) { return Grow(per_page_, gfp, node) == per_page_; }
   // Gives back the n oldest objects. Returns pages freed.
   std::int64_t Shrink(std::int64_t n);
   [[nodiscard]] std::int64_t objects() const { return objects_.load(std::memory_order_relaxed); }
@@ -80,23 +82,30 @@ class SlabCaches {
  public:
   explicit SlabCaches(MemoryManager& mm);
 
-  // A cache with a shrinker of that name. Before the engine runs, or from a task. Lives as long as
-  // this.
+  // A cache with a shrinker of that name; it lives as long as this. Before there are tasks, or from
+  // one: that waits until no slab pass is under way, and throws Cancelled at shutdown.
   SlabCache& AddCache(std::string name, std::int64_t object_bytes,
                       std::int64_t seeks = kDefaultSeeks);
-  // register_shrinker for something else. Before the engine runs.
+  // register_shrinker for something else. From where, and with what waits, as AddCache.
   Shrinker& AddShrinker(std::string name, std::int64_t seeks, std::function<std::int64_t()> count,
                         std::function<std::int64_t(std::int64_t, Gfp)> shrink);
   // shrink_slab: presses every shrinker in proportion to scanned / lru_pages. {1, 0} if the list is
   // being changed. May sleep.
   SlabProgress Shrink(std::int64_t scanned, Gfp gfp, std::int64_t lru_pages);
-  [[nodiscard]] std::int64_t pages() const;
+  // From a task, once: fills the caches that every machine has with
+  // MmConfig::slab_reclaimable_pages pages of objects, all nodes alike. Stops when there is no
+  // memory for it.
+  void FillAtBoot();
 
  private:
+  class Registration;
+  SlabCache& NewCache(std::string name, std::int64_t object_bytes, std::int64_t seeks);
+  Shrinker& NewShrinker(std::string name, std::int64_t seeks, std::function<std::int64_t()> count,
+                        std::function<std::int64_t(std::int64_t, Gfp)> shrink);
   SlabProgress Press(Shrinker& shrinker, std::int64_t scanned, Gfp gfp, std::int64_t lru_pages);
 
   MemoryManager& mm_;
-  RwSem shrinker_rwsem_;
+  RwSem shrinker_rwsem_;  // the two lists
   std::deque<SlabCache> caches_;
   std::deque<Shrinker> shrinkers_;
 };

@@ -24,7 +24,7 @@ using SwapSlot = std::uint32_t;
 
 inline constexpr std::uint32_t kSwapCluster = 256;
 inline constexpr std::uint32_t kSwapLatencyLimit = 256;  // probes between yields
-inline constexpr std::uint16_t kSwapCountMax = 0x7ffe;
+inline constexpr std::uint16_t kSwapCountMax = 0xfffe;
 
 class SwapSlots {
  public:

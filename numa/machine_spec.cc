@@ -132,6 +132,7 @@ absl::Status Validate(const MachineSpec& spec) {
   check.NodeList("memory_mib", spec.memory_mib, kMaxMib);
   check.NodeList("movable_mib", spec.movable_mib, kMaxMib);
   check.NodeList("boot_reserve_pages", spec.boot_reserve_pages, kMaxFrames);
+  check.Range<std::int64_t>("slab_reclaimable_pages", spec.slab_reclaimable_pages, 0, kMaxFrames);
   if (!check.ok()) return check.status();
   CheckDistances(spec, check);
   CheckParts(spec, check);

@@ -58,13 +58,15 @@ struct MachineSpec {
   std::vector<std::int64_t> movable_mib;  // ZONE_MOVABLE: none, one for all nodes, or one each
   std::vector<int> distances;             // replaces the matrix; row-major in node order
   std::vector<Hole> holes;                // of the physical address space, in pages
-  int scale = 1;  // memory, swap and boot reserve are divided by it; workloads follow
+  int scale = 1;  // memory, swap, boot reserve and slab are divided by it; workloads follow
   LatencyParams latency;
   SwapSpec swap;
   DiskSpec disk;  // of every device: swap and data
   // Pages of each node that the kernel takes at boot (text, data, hash tables) and never gives
   // back: none, one value for all nodes, or one for each.
   std::vector<std::int64_t> boot_reserve_pages;
+  // Pages of dentries, inodes and buffer heads, of all nodes together, that there are after boot.
+  std::int64_t slab_reclaimable_pages = 0;
   NuisanceSpec nuisance;
 };
 

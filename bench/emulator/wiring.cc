@@ -106,6 +106,7 @@ absl::StatusOr<mm::MmConfig> MmConfigOf(const RunConfig& config, const numa::Top
   mm.policy = config.policy;
   mm.costs = CostsOf(config, topology);
   mm.stamps = config.stamps;
+  mm.slab_reclaimable_pages = config.machine.slab_reclaimable_pages / config.machine.scale;
   mm.swap = numa::SwapPages(config.machine);
   const numa::DiskSpec& disk = config.machine.disk;
   mm.disk.positioning_ns = disk.positioning.n;

@@ -51,6 +51,12 @@ absl::StatusOr<std::unique_ptr<Workload>> ConfiguredWorkload(RunConfig& config) 
   const absl::Status status = workload->Validate(FactsOf(config));
   if (!status.ok()) return status;
   config.params = workload->params();
+  if (workload->max_sharers() >= mm::kMaxSharers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("workload ", config.workload, ": ", workload->max_sharers(),
+                     " processes that share a page: allowed are less than ", mm::kMaxSharers,
+                     " (its references are counted in 16 bits)"));
+  }
   const auto most = static_cast<std::int64_t>(Engine::max_tasks());
   if (workload->max_tasks() + 1000 > most) {
     return absl::InvalidArgumentError(

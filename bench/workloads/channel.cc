@@ -4,8 +4,7 @@
 #include <mutex>
 
 #include "core/engine.h"
-#include "mm/gfp.h"
-#include "mm/page_alloc.h"
+#include "mm/kernel_memory.h"
 
 namespace pagestorm::bench {
 
@@ -54,7 +53,7 @@ void Channel::Fulfil(std::int64_t granted) {
       std::lock_guard guard(mu_);
       if (frames_.size() >= static_cast<std::size_t>(PagesFor(queued_ + reserved_))) break;
     }
-    const auto frame = mm_.allocator->Alloc(mm::GFP_KERNEL);
+    const auto frame = mm::AllocKernelPage(mm_);
     if (frame) {
       std::lock_guard guard(mu_);
       frames_.push_back(*frame);
@@ -127,7 +126,7 @@ void Channel::FreeTo(std::int64_t pages) {
       frame = frames_.back();
       frames_.pop_back();
     }
-    mm_.allocator->Free(frame, 0, /*cold=*/false);
+    mm::FreeKernelPage(mm_, frame);
   }
 }
 

@@ -44,6 +44,9 @@ class Hackbench final : public Workload {
   std::vector<WorkloadParam>& params() override { return params_; }
   absl::Status Validate(const MachineFacts& machine) override;
   [[nodiscard]] std::int64_t max_tasks() const override { return workers_ + 1; }
+  [[nodiscard]] std::int64_t max_sharers() const override {
+    return Value(kMode) == 0 ? max_tasks() : 2;  // threads share their process's address space
+  }
   void Main(Process& self) override;
   [[nodiscard]] WorkloadReport Report() override;
   [[nodiscard]] int progress_permille() const override {

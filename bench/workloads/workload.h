@@ -56,6 +56,8 @@ class Workload {
   virtual absl::Status Validate(const MachineFacts& machine) = 0;
   // Tasks alive at once, at most; checked against Engine::max_tasks().
   [[nodiscard]] virtual std::int64_t max_tasks() const = 0;
+  // Processes that may share one page after fork, at most.
+  [[nodiscard]] virtual std::int64_t max_sharers() const { return max_tasks(); }
   // The body of the first process.
   virtual void Main(Process& self) = 0;
   // After the run, at rest. Emulated times only.

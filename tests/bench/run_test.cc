@@ -107,6 +107,15 @@ TEST_CASE("ExecuteRun: a machine without swap that cannot hold its tasks kills s
   CHECK(record.dmesg.find("Killed process") != std::string::npos);
 }
 
+TEST_CASE("PrepareRun: more processes than a page can count as sharers are refused in one line",
+          "[bench][run]") {
+  RunConfig config = SmallRun({{"--set", "workload.tasks=60000"}});
+  const std::string line(PrepareRun(config).message());
+  CHECK(line.find("60001 processes that share a page: allowed are less than 60000") !=
+        std::string::npos);
+  CHECK(line.find('\n') == std::string::npos);
+}
+
 TEST_CASE("ExecuteRun: what a boot cannot do is bad input", "[bench][run]") {
   RunConfig config = SmallRun();
   config.sysctls = {{0, "vm.nonsense", 1}};

@@ -12,6 +12,7 @@
 #include "core/sleep_lock.h"
 #include "core/spin_lock.h"
 #include "core/wait_queue.h"
+#include "core/winner_tree.h"
 #include "tests/support/machine.h"
 
 namespace pagestorm {
@@ -205,6 +206,35 @@ TEST_CASE("Engine: a time limit ends the run at that time", "[core][engine]") {
   const RunResult result = machine.engine.Run();
   CHECK(result.end == RunEnd::kTimeLimit);
   CHECK(result.emulated == 5 * kMillisecond);
+}
+
+// Mutations tried, red: no bound but the configured one; a CPU that runs alone not looked at.
+TEST_CASE("Engine: a virtual clock that runs out ends the run as a time limit", "[core][engine]") {
+  const bool alone = GENERATE(true, false);
+  EngineConfig config = Cpus(2);
+  config.time_limit = 1'000'000 * kSecond;
+  Machine machine(EngineKind::kVirtual, config, /*slice=*/100 * kSecond);
+  machine.engine.Spawn({.name = "endless"}, [] {
+    for (;;) ChargeUser(10 * kSecond);
+  });
+  if (!alone) {
+    machine.engine.Spawn({.name = "sleeps beyond"}, [] {
+      SleepFor(500 * kSecond);
+      SleepFor(100'000 * kSecond);
+    });
+  }
+  const RunResult result = machine.engine.Run();
+  CHECK(result.end == RunEnd::kTimeLimit);
+  CHECK(result.emulated.n == WinnerTree::kTimeMax);
+}
+
+TEST_CASE("Engine: a sleep beyond the end of the virtual clock ends the run there",
+          "[core][engine]") {
+  Machine machine(EngineKind::kVirtual, Cpus(1));
+  machine.engine.Spawn({.name = "sleeper"}, [] { SleepFor(100'000 * kSecond); });
+  const RunResult result = machine.engine.Run();
+  CHECK(result.end == RunEnd::kTimeLimit);
+  CHECK(result.emulated.n == WinnerTree::kTimeMax);
 }
 
 std::atomic<Engine*> signalled{nullptr};

@@ -57,6 +57,31 @@ TEST_CASE("Lru: isolation takes the oldest pages off the list and out of the cou
   CHECK(machine.mm->reclaimer->PeaksNow().isolated_share_max_permille == 320);
 }
 
+// Mutation tried, red: isolation that counts by list, where 2.6.26 has anonymous and file pages on
+// the same ones.
+TEST_CASE("Lru: without split LRU isolated pages count as anonymous or file by what they are",
+          "[mm]") {
+  const bool split = GENERATE(false, true);
+  ReclaimMachineOptions options;
+  options.policy.reclaim.split_lru = split;
+  ReclaimMachine machine(options);
+  machine.Run([&] {
+    machine.AddPages(5, Kind::kAnon);
+    machine.AddPages(20, Kind::kCleanFile);
+    {
+      IsolatedBatch anon(*machine.mm, machine.zone());
+      IsolatedBatch file(*machine.mm, machine.zone());
+      Isolate(machine, anon, 25, LruList::kInactiveAnon);
+      Isolate(machine, file, 25, LruList::kInactiveFile);
+      CHECK(anon.entries.size() == (split ? 5 : 25));
+      CHECK(machine.Stat(ZoneStat::kNrIsolatedAnon) == 5);
+      CHECK(machine.Stat(ZoneStat::kNrIsolatedFile) == 20);
+    }
+    CHECK(machine.Stat(ZoneStat::kNrIsolatedAnon) == 0);
+    CHECK(machine.Stat(ZoneStat::kNrIsolatedFile) == 0);
+  });
+}
+
 TEST_CASE("Lru: a page that is being freed is passed over and counted as a scan", "[mm]") {
   ReclaimMachine machine;
   machine.Run([&] {

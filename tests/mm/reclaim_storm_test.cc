@@ -64,8 +64,8 @@ std::uint64_t RunStorm(const ReclaimMachineOptions& options, const Storm& storm)
   ReclaimMachine machine(options);
   machine.owners->max_writes = 32;
   machine.owners->io_time = {20'000};
-  for (const auto& node : machine.mm->nodes) node->kswapd->Start();
   machine.mm->slab->AddCache("dentry", 200);
+  for (const auto& node : machine.mm->nodes) node->kswapd->Start();
   const RunResult result = machine.Run([&] {
     std::atomic<int> running{storm.tasks};
     for (int i = 0; i < storm.tasks; ++i) {

@@ -100,5 +100,60 @@ TEST_CASE("SlabCaches: pages freed are progress with SLAB, and not with SLUB", "
   });
 }
 
+// Mutations tried, red: slab_counts_as_progress ignored; FillAtBoot on the first node alone.
+TEST_CASE("SlabCaches: what a machine has from boot is progress on an empty LRU, with SLAB",
+          "[mm]") {
+  const bool slab = GENERATE(true, false);
+  ReclaimMachineOptions options;
+  options.nodes = 2;
+  options.slab_reclaimable_pages = 297;
+  options.policy.reclaim.slab_counts_as_progress = slab;
+  ReclaimMachine machine(options);
+  machine.Run([&] {
+    machine.mm->slab->FillAtBoot();
+    CHECK(machine.Stat(ZoneStat::kNrSlabReclaimable, 0) == 150);
+    CHECK(machine.Stat(ZoneStat::kNrSlabReclaimable, 1) == 147);
+    const auto zones = machine.mm->allocator->ZonelistFor(GFP_KERNEL, 0);
+    const std::int64_t progress = machine.mm->reclaimer->TryToFreePages(zones, 0, GFP_KERNEL);
+    CHECK((progress > 0) == slab);
+    CHECK(machine.Stat(ZoneStat::kNrSlabReclaimable, 0) < 150);
+    CHECK(machine.mm->vmstat->Event(VmEvent::kSlabsScanned) > 0);
+  });
+  CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
+}
+
+// Mutation tried, red: AddCache without shrinker_rwsem.
+TEST_CASE("SlabCaches: a task that registers a cache waits for the pass under way", "[mm]") {
+  ReclaimMachine machine;
+  std::vector<std::string> order;
+  std::int64_t objects = 1000;
+  machine.mm->slab->AddShrinker(
+      "slow", 2, [&] { return objects; },
+      [&](std::int64_t, Gfp) {
+        order.emplace_back("begin");
+        SleepFor(kMillisecond);
+        order.emplace_back("end");
+        objects = 0;
+        return std::int64_t{1};
+      });
+  machine.Run([&] {
+    machine.Spawn("registers", [&] {
+      SleepFor(kMillisecond / 2);
+      machine.mm->slab->AddCache("late", 200);
+      order.emplace_back("registered");
+    });
+    machine.Spawn("presses too", [&] {
+      SleepFor(kMillisecond * 3 / 4);
+      // Somebody is changing the list, or waits to: taken for progress, and nobody is pressed.
+      const SlabProgress some = machine.mm->slab->Shrink(100, GFP_KERNEL, 999);
+      CHECK(some.objects == 1);
+      CHECK(some.pages == 0);
+    });
+    machine.mm->slab->Shrink(100, GFP_KERNEL, 999);
+    SleepFor(kMillisecond);
+  });
+  CHECK(order == std::vector<std::string>{"begin", "end", "registered"});
+}
+
 }  // namespace
 }  // namespace pagestorm::mm

@@ -242,32 +242,5 @@ TEST_CASE("SwapToken: goes to the first, then to who misses at growing pace", "[
   CHECK(machine.Run().end == RunEnd::kDone);
 }
 
-TEST_CASE("ObjectCache: packs objects into pages and returns empty ones", "[mm]") {
-  SwapMachine machine({.cpus = 1});
-  machine.Spawn("task", [&](TaskMm&) {
-    ObjectCache cache(machine.mm, 8);
-    std::vector<FrameNo> objects;
-    for (int i = 0; i < 20; ++i) objects.push_back(cache.Alloc().value());
-    CHECK(cache.pages() == 3);
-    CHECK(machine.Stat(ZoneStat::kNrSlabUnreclaimable) == 3);
-    CHECK(objects[0] == objects[7]);
-    CHECK(objects[0] != objects[8]);
-    cache.Free(objects[3]);
-    for (int i = 0; i < 4; ++i) objects.push_back(cache.Alloc().value());
-    CHECK(cache.pages() == 3);
-    objects.push_back(cache.Alloc().value());  // the hole of the first page is used
-    CHECK(objects.back() == objects[0]);
-    objects.erase(objects.begin() + 3);
-    for (const FrameNo object : objects) cache.Free(object);
-    CHECK(cache.objects() == 0);
-    CHECK(cache.pages() == 1);  // the CPU's current one
-    cache.Drain();
-    CHECK(cache.pages() == 0);
-    CHECK(machine.Stat(ZoneStat::kNrSlabUnreclaimable) == 0);
-  });
-  CHECK(machine.Run().end == RunEnd::kDone);
-  CHECK(machine.Wrong() == "");
-}
-
 }  // namespace
 }  // namespace pagestorm::mm
