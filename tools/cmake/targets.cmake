@@ -33,8 +33,6 @@ function(ps_test name)
   add_executable(ps_${name}_tests ${arg_SRCS})
   target_compile_definitions(ps_${name}_tests PRIVATE PS_SOURCE_ROOT="${PROJECT_SOURCE_DIR}")
   target_link_libraries(ps_${name}_tests PRIVATE ps_options ps_test_main ${arg_DEPS})
-  # Reading Catch2 is nearly half the time of compiling a small test.
-  target_precompile_headers(ps_${name}_tests PRIVATE <catch2/catch.hpp>)
   ps_catch_filter(filter "~[long]")
   ps_register_test(${name} ps_${name}_tests "${filter}" "" 300 ${arg_SERIAL})
   ps_catch_filter(filter "[long]")
