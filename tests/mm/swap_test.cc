@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/spin_lock.h"
-#include "mm/kernel_memory.h"
 #include "mm/lru.h"
 #include "mm/mm_struct.h"
 #include "mm/page_lock.h"
@@ -206,6 +205,26 @@ TEST_CASE("Swap: a full device makes AddToSwap fail, and swap-in then gives slot
   });
   CHECK(machine.Run().end == RunEnd::kDone);
   CHECK(machine.mm.swap->free_slots() == 3);
+  CHECK(machine.Wrong() == "");
+}
+
+// Mutation tried, red: MemoryManager::CheckInvariants without the swap's.
+TEST_CASE("Swap: a frame that does not know its slot breaks the machine's invariants", "[mm]") {
+  SwapMachine machine({.cpus = 1});
+  machine.Spawn("task", [&](TaskMm& self) {
+    MemoryManager& mm = machine.mm;
+    const std::uint32_t first = mm.spaces->MapAnon(*self.space, 1);
+    CHECK(mm.spaces->Write(*self.space, first, 50) == AccessResult::kOk);
+    const FrameNo n = FrameWithStamp(mm, 50);
+    mm.page_locks->Lock(n);
+    CHECK(mm.swap->AddToSwap(n));
+    CHECK(mm.CheckInvariants(/*expect_idle=*/false) == "");
+    ++mm.frames[n].priv;
+    CHECK(mm.CheckInvariants(/*expect_idle=*/false).find("swap cache") == 0);
+    --mm.frames[n].priv;
+    mm.page_locks->Unlock(n);
+  });
+  CHECK(machine.Run().end == RunEnd::kDone);
   CHECK(machine.Wrong() == "");
 }
 
