@@ -3,9 +3,12 @@
 
 #include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <system_error>
 
 #include "bench/cli/args.h"
 #include "bench/cli/commands.h"
+#include "bench/experiments/record.h"
 
 namespace {
 
@@ -24,15 +27,11 @@ void CatchInterrupts() {
   sigaction(SIGTERM, &action, nullptr);
 }
 
-}  // namespace
+using pagestorm::bench::Args;
+using pagestorm::bench::kExitDone;
+using pagestorm::bench::kExitFailed;
 
-int main(int argc, char** argv) {
-  using pagestorm::bench::Args;
-  const Args args = pagestorm::bench::ParseArgs(argc, argv);
-  if (args.exit_code >= 0) return args.exit_code;
-  CatchInterrupts();
-  const pagestorm::bench::CommandContext context{
-      pagestorm::bench::DefaultConfigRoots(PS_BUILT_FROM_CONFIGS), &g_interrupted};
+int CallCommand(const Args& args, const pagestorm::bench::CommandContext& context) {
   switch (args.command) {
     case Args::Command::kRun:
       return RunCommand(args.run, context);
@@ -47,5 +46,28 @@ int main(int argc, char** argv) {
     case Args::Command::kNone:
       break;
   }
-  return 2;
+  return pagestorm::bench::kExitBadInput;
+}
+
+// What a command printed must have arrived: a full disk or a closed pipe is no success.
+int CheckPrinted(int exit_code, bool arrived) {
+  if (arrived) return exit_code;
+  std::fputs("pagestorm: standard output cannot be written\n", stderr);
+  return exit_code == kExitDone ? int{kExitFailed} : exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Args args = pagestorm::bench::ParseArgs(argc, argv);
+  if (args.exit_code >= 0) return args.exit_code;
+  CatchInterrupts();
+  const pagestorm::bench::CommandContext context{
+      pagestorm::bench::DefaultConfigRoots(PS_BUILT_FROM_CONFIGS), &g_interrupted};
+  try {
+    const int exit_code = CallCommand(args, context);
+    return CheckPrinted(exit_code, std::fflush(stdout) == 0 && std::ferror(stdout) == 0);
+  } catch (const std::system_error&) {  // fmt's way to say that a write failed
+    return CheckPrinted(kExitFailed, false);
+  }
 }

@@ -62,13 +62,12 @@ absl::StatusOr<RunRecord> RunOnce(const RunConfig& config, const std::string& ou
   if (!record.ok()) return record.status();
   if (edit) edit(*record);
   const std::string text = ReportText(*record);
+  // Files first: whoever reads standard output may be gone.
+  const absl::Status published = directory ? directory->Publish(*record, text) : absl::OkStatus();
   fmt::print("{}", text);
   fmt::print("{}", HostText(*record));
-  if (directory) {
-    const absl::Status status = directory->Publish(*record, text);
-    if (!status.ok()) return status;
-    fmt::print("run directory: {}\n", out);
-  }
+  if (!published.ok()) return published;
+  if (directory) fmt::print("run directory: {}\n", out);
   std::fflush(stdout);
   return record;
 }

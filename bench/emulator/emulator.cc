@@ -1,8 +1,10 @@
 #include "bench/emulator/emulator.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "bench/config/knob_kinds.h"
 #include "bench/emulator/wiring.h"
 #include "core/make_engine.h"
 #include "mm/block_device.h"
@@ -23,6 +25,20 @@ std::int64_t HostBytes(const RunConfig& config, const numa::MemoryMap& map) {
   return static_cast<std::int64_t>(mm::FrameTable::BytesFor(map.end.n, config.stamps));
 }
 
+// A slot's number has 32 bits, and a use count, a place in the swap cache and a stamp on this host.
+absl::Status CheckSwap(const RunConfig& config, std::int64_t host_bytes_available) {
+  constexpr std::int64_t kSlotsMax = (std::int64_t{1} << 32) - 4;
+  const std::int64_t slots = numa::SwapPages(config.machine).n;
+  const std::int64_t slot_bytes = 2 + 4 + (config.stamps ? 8 : 0);
+  if (slots <= kSlotsMax && slots * slot_bytes <= host_bytes_available) return absl::OkStatus();
+  const std::int64_t allowed = std::min(kSlotsMax, host_bytes_available / slot_bytes);
+  return absl::InvalidArgumentError(
+      absl::StrCat("machine ", config.machine.name, ": swap.mib = ", config.machine.swap.mib,
+                   ": allowed are 0..",
+                   ToKiB(Pages{allowed}, config.machine.page_shift) / 1024 * config.machine.scale,
+                   " (slots have 32 bits and ", slot_bytes, " bytes of this host's memory)"));
+}
+
 }  // namespace
 
 Emulator::Emulator(const RunConfig& config)
@@ -40,8 +56,11 @@ absl::StatusOr<std::unique_ptr<Emulator>> Emulator::Boot(const RunConfig& config
 absl::Status Emulator::BootMachine() {
   auto mm_config = MmConfigOf(config_, topology_);
   if (!mm_config.ok()) return mm_config.status();
-  const numa::HostMemoryVerdict verdict = numa::HostMemoryCheck(
-      HostBytes(config_, mm_config->map), numa::ReadHostFacts().memory_available_bytes);
+  const std::int64_t available = numa::ReadHostFacts().memory_available_bytes;
+  const absl::Status swap = CheckSwap(config_, available);
+  if (!swap.ok()) return swap;
+  const numa::HostMemoryVerdict verdict =
+      numa::HostMemoryCheck(HostBytes(config_, mm_config->map), available);
   if (!verdict.fits) {
     return absl::ResourceExhaustedError(
         absl::StrCat("machine ", config_.machine.name, ": ", verdict.line));
@@ -173,14 +192,19 @@ Sample Emulator::TakeSample() {
 absl::Status CheckSysctl(const RunConfig& config, const SysctlWrite& write) {
   std::string name = write.name;
   if (name.rfind("vm.", 0) == 0) name = name.substr(3);
-  if (name == "min_free_kbytes" && write.value >= 0) return absl::OkStatus();
+  constexpr std::int64_t kMinFreeKbytesMax = 1'000'000'000;  // as alloc.min_free_kbytes
+  if (name == "min_free_kbytes" && write.value >= 0 && write.value <= kMinFreeKbytesMax) {
+    return absl::OkStatus();
+  }
   const std::string& limit = config.policy.throttle.sysctl;
   const bool gated = config.policy.throttle.gate == "throttle" && !limit.empty();
-  if (gated && name == limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("sysctl ", write.name, " = ", write.value,
-                   ": allowed while the machine runs: vm.min_free_kbytes >= 0",
-                   gated ? absl::StrCat(", vm.", limit) : ""));
+  if (gated && name == limit && write.value >= INT32_MIN && write.value <= INT32_MAX) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "sysctl ", write.name, " = ", write.value,
+      ": allowed while the machine runs: vm.min_free_kbytes = 0..", kMinFreeKbytesMax,
+      gated ? absl::StrCat(", vm.", limit, " = ", RangeText(INT32_MIN, INT32_MAX)) : ""));
 }
 
 void Emulator::ApplySysctl(const SysctlWrite& write) {

@@ -36,7 +36,7 @@ struct MachineOutcome {
   ProcessTable::MainEnd main = ProcessTable::MainEnd::kNotStarted;
   Ns main_end;  // when the first process had ended and was reaped; 0: it has not
   Engine::CpuTimes times;
-  bool panicked = false;  // out of memory, and nothing left to kill
+  bool panicked = false;  // out of memory: nothing left to kill, or oom.panic_on_oom
   // What does not hold any more (frames, counters, lists, sleepers); empty: all is well.
   std::string broken;
 };

@@ -169,6 +169,10 @@ std::uint64_t Process::Read(std::uint32_t page) {
   return stamp;
 }
 
+bool Process::Holds(std::uint32_t page, std::uint64_t stamp) {
+  return Read(page) == stamp || !memory().config.stamps;
+}
+
 std::uint32_t Process::MapAnon(std::int64_t pages) {
   return memory().spaces->MapAnon(*mm_.space, pages);
 }

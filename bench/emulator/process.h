@@ -59,6 +59,9 @@ class Process {
   // One access to a page of this process; kOom makes the process die as the kernel would have it.
   void Write(std::uint32_t page, std::uint64_t stamp);
   std::uint64_t Read(std::uint32_t page);
+  // Reads; whether the page still holds `stamp`. Without stamps in the frames there is no telling:
+  // true.
+  [[nodiscard]] bool Holds(std::uint32_t page, std::uint64_t stamp);
   std::uint32_t MapAnon(std::int64_t pages);
   void Unmap(std::uint32_t first, std::int64_t pages);
 

@@ -39,14 +39,17 @@ ExitCode RunRecord::exit_code() const {
 
 std::string RunRecord::verdict() const {
   if (!outcome.broken.empty()) return "invariant broken: " + outcome.broken;
-  if (outcome.panicked) return "the emulated machine died: out of memory, nothing left to kill";
+  if (outcome.panicked)
+    return "the emulated machine died of a kernel panic: the end of its dmesg says why";
   switch (outcome.run.end) {
     case RunEnd::kStalled:
       return "stalled: no task can ever run again";
     case RunEnd::kStopped:
       return "interrupted: the results are partial";
     case RunEnd::kTimeLimit:
-      return "cut at engine.time_limit_s: the results are partial";
+      return config.engine.time_limit_s > 0
+                 ? "cut at engine.time_limit_s: the results are partial"
+                 : "cut where the engine's clock ends: the results are partial";
     case RunEnd::kSlip:
       return "the host could not keep up (engine.strict)";
     case RunEnd::kDone:

@@ -227,10 +227,7 @@ void Filestorm::Hot(Process& self, Slot& slot) {
   for (std::int64_t round = 1; round == 1 || streaming_.load() > 0; ++round) {
     for (std::uint32_t page = 0; page < pages; ++page) {
       const Ns start = Now();
-      if (round > 1 && self.Read(first + page) != StampOf(kHotSet, page, round - 1) &&
-          self.memory().config.stamps) {
-        ++slot.lost;
-      }
+      if (round > 1 && !self.Holds(first + page, StampOf(kHotSet, page, round - 1))) ++slot.lost;
       self.Write(first + page, StampOf(kHotSet, page, round));
       slot.access_ns.Record((Now() - start).n);
       ChargeUser({200});

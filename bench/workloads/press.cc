@@ -98,7 +98,7 @@ void Press::Sweep(Process& self, std::int64_t task, std::uint32_t first, std::in
   Slot& slot = slots_[static_cast<std::size_t>(task)];
   for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(pages_); ++page) {
     const Ns start = Now();
-    if (sweep > 1 && self.Read(first + page) != StampOf(task, page, sweep - 1)) ++slot.lost;
+    if (sweep > 1 && !self.Holds(first + page, StampOf(task, page, sweep - 1))) ++slot.lost;
     self.Write(first + page, StampOf(task, page, sweep));
     ChargeUser({Value(kWriteNs)});
     slot.access_ns.Record((Now() - start).n);

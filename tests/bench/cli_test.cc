@@ -33,7 +33,12 @@ Output Call(const std::string& arguments) {
   return output;
 }
 
-constexpr const char* kSmall = "run --workload press --machine tests -q --set workload.mib=4 ";
+// A small run with more arguments.
+std::string Small(const std::string& arguments) {
+  std::string text = "run --workload press --machine tests -q --set workload.mib=4 ";
+  text += arguments;
+  return text;
+}
 
 // Arguments and a part of the complaint about them; @ stands for a scratch directory.
 struct Bad {
@@ -95,6 +100,22 @@ TEST_CASE("pagestorm: help, version and lists leave with 0", "[bench][cli]") {
   CHECK(Call("list knobs throttle.limit").text.find("throttle.limit = 3") != std::string::npos);
 }
 
+TEST_CASE("pagestorm: output that cannot be written is one line, and no success", "[bench][cli]") {
+  if (Program() == nullptr || !std::filesystem::exists("/dev/full")) return;
+  const Scratch scratch;
+  // Standard error goes the same way here, so only the exit code is left to see.
+  const auto lists = {std::string("list knobs >/dev/full"), std::string("list kernels >/dev/full")};
+  for (const std::string& arguments : lists) {
+    CAPTURE(arguments);
+    const Output output = Call(arguments);
+    CHECK(output.code == 1);
+  }
+  // A run keeps its results.
+  const Output run = Call(Small("--out " + scratch.Path("run") + " >/dev/full"));
+  CHECK(run.code == 1);
+  CHECK(std::filesystem::exists(scratch.Path("run/result.json")));
+}
+
 TEST_CASE("pagestorm topology: shows nodes, CPUs, zones and distances", "[bench][cli]") {
   if (Program() == nullptr) return;
   const Output output = Call("topology 2n-16c-256m");
@@ -107,7 +128,7 @@ TEST_CASE("pagestorm topology: shows nodes, CPUs, zones and distances", "[bench]
 TEST_CASE("pagestorm run: two processes leave the same bytes but for host.json", "[bench][cli]") {
   if (Program() == nullptr) return;
   const Scratch scratch;
-  const std::string common = std::string(kSmall) + "--set workload.mib=18 --seed 3 --out ";
+  const std::string common = Small("--set workload.mib=18 --seed 3 --out ");
   REQUIRE(Call(common + scratch.Path("a")).code == 0);
   REQUIRE(Call(common + scratch.Path("b")).code == 0);
   int files = 0;
@@ -131,8 +152,8 @@ TEST_CASE("pagestorm run: a limit of 0 stalls, says who waits, and leaves with 3
   if (Program() == nullptr) return;
   const Scratch scratch;
   const Output output =
-      Call(std::string(kSmall) + "--set workload.mib=20 --kernel " +
-           "2.6.26-throttle-v7 --set throttle.limit=0 --out " + scratch.Path("run"));
+      Call(Small("--set workload.mib=20 --kernel 2.6.26-throttle-v7 --set throttle.limit=0 --out " +
+                 scratch.Path("run")));
   CAPTURE(output.text);
   CHECK(output.code == 3);
   CHECK(output.text.find("wait on") != std::string::npos);
@@ -143,7 +164,7 @@ TEST_CASE("pagestorm run: --print-config is a configuration, --dry-run runs noth
           "[bench][cli]") {
   if (Program() == nullptr) return;
   const Scratch scratch;
-  const Output printed = Call(std::string(kSmall) + "--seed 9 --print-config");
+  const Output printed = Call(Small("--seed 9 --print-config"));
   REQUIRE(printed.code == 0);
   const std::string path = scratch.Write("printed.toml", printed.text);
   CHECK(Call("run " + path + " --print-config").text == printed.text);

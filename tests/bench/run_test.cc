@@ -122,6 +122,35 @@ TEST_CASE("ExecuteRun: what a boot cannot do is bad input", "[bench][run]") {
   const auto record = ExecuteRun(config, {});
   REQUIRE_FALSE(record.ok());
   CHECK(std::string(record.status().message()).find("vm.min_free_kbytes") != std::string::npos);
+  config.sysctls = {{0, "vm.min_free_kbytes", INT64_MAX}};
+  CHECK_FALSE(ExecuteRun(config, {}).ok());
+  const auto swap = ExecuteRun(SmallRun({{"--set", "swap.mib=4294967296"}}), {});
+  REQUIRE_FALSE(swap.ok());
+  CHECK(std::string(swap.status().message()).find("swap.mib = 4294967296") != std::string::npos);
+}
+
+TEST_CASE("ExecuteRun: a limit that 32 bits do not hold is bad input", "[bench][run]") {
+  RunConfig config = SmallRun({}, "2.6.26-throttle-v7");
+  config.sysctls = {{0, "vm.max_nr_task_per_zone", std::int64_t{1} << 32}};
+  CHECK_FALSE(ExecuteRun(config, {}).ok());
+  config.sysctls = {{0, "vm.max_nr_task_per_zone", INT32_MAX}};
+  CHECK(ExecuteRun(config, {}).ok());
+}
+
+TEST_CASE("ExecuteRun: without stamps in the frames no page counts as lost", "[bench][run]") {
+  const RunRecord press =
+      Execute(SmallRun({{"--set", "stamps=false"}, {"--set", "workload.sweeps=2"}}));
+  CHECK(press.verdict().empty());
+  CHECK(Number(press, "pages_lost") == 0);
+}
+
+TEST_CASE("ExecuteRun: a panic that was asked for is not called a lack of victims",
+          "[bench][run]") {
+  const RunRecord record = Execute(SmallRun(
+      {{"--set", "oom.panic_on_oom=1"}, {"--set", "swap.mib=0"}, {"--set", "workload.mib=40"}}));
+  CHECK(record.exit_code() == kExitStalled);
+  CHECK(record.verdict().find("panic") != std::string::npos);
+  CHECK(record.dmesg.find("panic_on_oom is selected") != std::string::npos);
 }
 
 TEST_CASE("RunDirectory: holds everything, and its config.toml repeats the run", "[bench][run]") {
