@@ -178,7 +178,7 @@ void AddMemory(std::vector<Knob>& knobs) {
 
 void AddDevices(std::vector<Knob>& knobs) {
   Int(knobs, "swap.mib", 0, kMaxMib, PS_FIELD(swap.mib), "MiB of swap space; 0: none");
-  Int(knobs, "swap.devices", 1, 32, PS_FIELD(swap.devices), "swap devices of equal size");
+  Int(knobs, "swap.devices", 1, 1, PS_FIELD(swap.devices), "swap devices; one is emulated");
   Int(knobs, "disk.transfer_mb_per_s", 1, 1'000'000, PS_FIELD(disk.transfer_mb_per_s),
       "sequential rate, 10^6 bytes/s");
   Int(knobs, "disk.positioning_ns", 0, 1'000'000'000, PS_FIELD(disk.positioning.n),
