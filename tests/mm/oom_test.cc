@@ -99,15 +99,17 @@ TEST_CASE("OomKiller: spares init, the unkillable, and who shares memory with th
       machine.mm.spaces->MapAnon(*part.space, 900);
       SleepFor(kSecond * 2);
     });
-    Task& small = machine.Spawn("small", [&](TaskMm& part) {
+    bool small_chosen = false;
+    machine.Spawn("small", [&](TaskMm& part) {
       machine.mm.spaces->MapAnon(*part.space, 10);
       while (!Current().fatal_signal.load()) SleepFor(kSecond / 10);
+      small_chosen = Current().memdie.load();
     });
     SleepFor(kSecond);
     machine.mm.oom->OutOfMemory(AllZones(machine.mm), GFP_KERNEL, 0);
-    CHECK(small.memdie.load());
     CHECK_FALSE(big.memdie.load());
     SleepFor(kSecond / 2);
+    CHECK(small_chosen);
     CHECK_FALSE(machine.mm.oom->panicked());
     machine.mm.oom->OutOfMemory(AllZones(machine.mm), GFP_KERNEL, 0);  // nobody is left
     CHECK(machine.mm.oom->panicked());
