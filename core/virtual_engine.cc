@@ -55,7 +55,8 @@ inline void VirtualEngine::Resume(Cpu& cpu, const Task& task) {
 void VirtualEngine::ChargeSlow(Cpu& cpu) {
   if (cpu.preempt > 0 && !config_.sync_in_cs) return;  // unlock() comes back here
   if (cpu.clock >= cpu.slice_end) Tick(cpu);
-  if (cpu.clock >= cpu.sync_at) Sync(cpu);
+  // A CPU that runs alone is never behind anyone: only its own clock tells that the time is over.
+  if (cpu.clock >= cpu.sync_at || cpu.clock > time_limit_) Sync(cpu);
 }
 
 void VirtualEngine::Sync(Cpu& cpu) {
