@@ -166,6 +166,7 @@ TEST_CASE("ThrottleGate: who need not wait", "[mm][spec:throttle-30]") {
   CHECK((noio_waited >= 40'000'000) == !exempt);
 }
 
+// Mutation tried: PF_RECLAIMING never looked at (v4 deadlocks, too).
 TEST_CASE("ThrottleGate: without the recursion guard a nested reclaim deadlocks, with it not",
           "[mm][spec:throttle-31]") {
   const bool guard = GENERATE(true, false);  // v4 on; v3
@@ -187,6 +188,7 @@ TEST_CASE("ThrottleGate: without the recursion guard a nested reclaim deadlocks,
   CHECK((result.end == RunEnd::kDone) == guard);
 }
 
+// Mutation tried: gfp_exempt ignored (v7 deadlocks, too).
 // Deadlock D2: the ticket holder needs a lock whose holder, without IO and FS, waits for a ticket.
 TEST_CASE("ThrottleGate: a task without FS that waits for tickets deadlocks v6, not v7",
           "[mm][spec:throttle-31]") {
@@ -424,6 +426,7 @@ TEST_CASE("ThrottleGate: kswapd, zone reclaim and cgroups are gated and never cu
   });
 }
 
+// Mutation tried: a disabled reader that reads.
 TEST_CASE("ThrottleGate: without event counters nobody is cut off but all are gated",
           "[mm][spec:throttle-37]") {
   ReclaimMachineOptions options = V7(1);
@@ -439,7 +442,7 @@ TEST_CASE("ThrottleGate: without event counters nobody is cut off but all are ga
   CHECK(machine.mm->gate->peak().checks == 0);
 }
 
-// Mutation tried: kswapd counted at the global gate.
+// Mutation tried: kswapd and GFP_NOFS callers admitted by a limit of five.
 TEST_CASE("ThrottleGate: v1 admits two direct reclaims a node, kswapd not counted",
           "[mm][spec:throttle-38]") {
   ReclaimMachineOptions options = V7();
@@ -478,6 +481,7 @@ TEST_CASE("ThrottleGate: v1 admits two direct reclaims a node, kswapd not counte
   CHECK(machine.mm->gate->peak().waiters >= 20);
 }
 
+// Mutation tried: the time of the check not kept (both toggles check three times).
 // As posted, v4 forgets the last check on every call: the extra condition is always true.
 TEST_CASE("ThrottleGate: v4's last_checked matters only if it is kept for the zone",
           "[mm][spec:throttle-39]") {
