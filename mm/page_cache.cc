@@ -219,16 +219,9 @@ void PageCache::SetDirty(FrameNo n) {
 void PageCache::StartRead(File& file, std::uint32_t page, FrameNo n) {
   mm_.vmstat->Count(VmEvent::kPgpgin, ToKiB({1}, mm_.page_shift()));
   // The completion unlocks the page. If Submit throws, nothing was queued and there is none.
-  struct Submission {
-    PageLocks& locks;
-    FrameNo frame;
-    bool done = false;
-    ~Submission() {
-      if (!done) locks.Unlock(frame);
-    }
-  } submission{*mm_.page_locks, n};
+  PageLockGuard locked(*mm_.page_locks, n, PageLockGuard::Already::kLocked);
   device_->Submit(IoDirection::kRead, file.first_sector + page, n);
-  submission.done = true;
+  locked.Release();
 }
 
 void PageCache::WritePage(FrameNo n) {

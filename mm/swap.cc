@@ -180,16 +180,9 @@ void Swap::StartRead(SwapSlot slot, FrameNo n) {
   mm_.vmstat->Count(VmEvent::kPswpin);
   mm_.vmstat->Count(VmEvent::kPgpgin, ToKiB({1}, mm_.page_shift()));
   // The completion unlocks the page. If Submit throws, nothing was queued and there is none.
-  struct Submission {
-    PageLocks& locks;
-    FrameNo frame;
-    bool done = false;
-    ~Submission() {
-      if (!done) locks.Unlock(frame);
-    }
-  } submission{*mm_.page_locks, n};
+  PageLockGuard locked(*mm_.page_locks, n, PageLockGuard::Already::kLocked);
   mm_.disk->Submit(IoDirection::kRead, slot, n);
-  submission.done = true;
+  locked.Release();
 }
 
 // --- completions ---

@@ -43,24 +43,19 @@ void ReadOptions(const HackbenchArgs& own, RunArgs& run) {
   Set(run, "-T", "mode", own.threads ? "thread" : "process");
 }
 
-std::int64_t Param(const RunRecord& record, std::string_view key) {
-  for (const WorkloadParam& param : record.config.params) {
-    if (param.key == key) return param.value;
-  }
-  return 0;
-}
-
 // The first lines as the program of rt-tests prints them.
 void EditForRtTests(RunRecord& record) {
-  const std::int64_t groups = Param(record, "groups");
-  const std::int64_t fan = Param(record, "fan");
+  const std::int64_t groups = ParamValue(record.config.params, "groups");
+  const std::int64_t fan = ParamValue(record.config.params, "fan");
   std::vector<std::string>& out = record.workload.out;
   if (out.empty()) return;
-  out[0] = fmt::format(
-      "Running in {} mode with {} groups using {} file descriptors each (== {} tasks)",
-      Param(record, "mode") == 0 ? "process" : "threaded", groups, 2 * fan, 2 * fan * groups);
+  out[0] =
+      fmt::format("Running in {} mode with {} groups using {} file descriptors each (== {} tasks)",
+                  ParamValue(record.config.params, "mode") == 0 ? "process" : "threaded", groups,
+                  2 * fan, 2 * fan * groups);
   out.insert(out.begin() + 1, fmt::format("Each sender will pass {} messages of {} bytes",
-                                          Param(record, "loops"), Param(record, "datasize")));
+                                          ParamValue(record.config.params, "loops"),
+                                          ParamValue(record.config.params, "datasize")));
 }
 
 // The same run in pagestorm's own words.

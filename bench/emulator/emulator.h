@@ -15,7 +15,6 @@
 #include "bench/config/run_config.h"
 #include "bench/emulator/process.h"
 #include "bench/emulator/process_table.h"
-#include "bench/workloads/workload.h"
 #include "core/engine.h"
 #include "mm/memory_manager.h"
 #include "numa/topology.h"

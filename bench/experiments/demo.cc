@@ -52,12 +52,8 @@ Outcome Judge(const RunRecord& record) {
 }
 
 void PrintMachine(const RunConfig& config) {
-  std::int64_t groups = 0;
-  std::int64_t loops = 0;
-  for (const WorkloadParam& param : config.params) {
-    if (param.key == "groups") groups = param.value;
-    if (param.key == "loops") loops = param.value;
-  }
+  const std::int64_t groups = ParamValue(config.params, "groups");
+  const std::int64_t loops = ParamValue(config.params, "loops");
   const MachineFacts facts = FactsOf(config);
   fmt::print(
       "{} engine: {} nodes, {} CPUs, {} MiB of {} KiB pages, {} MiB swap; "

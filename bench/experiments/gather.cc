@@ -15,7 +15,6 @@ Counters ReadCounters(mm::MemoryManager& memory) {
   for (std::size_t i = 0; i < mm::kZoneStats; ++i) {
     const auto stat = static_cast<mm::ZoneStat>(i);
     const std::string_view name = mm::ZoneStatName(stat, split);
-    if (name.empty()) continue;  // this kernel has no such counter
     std::int64_t sum = 0;
     for (std::size_t zone = 0; zone < memory.zones.size(); ++zone) {
       sum += memory.vmstat->Exact(zone, stat);

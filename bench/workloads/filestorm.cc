@@ -4,6 +4,7 @@
 #include <atomic>
 #include <vector>
 
+#include "bench/workloads/stamp.h"
 #include "core/histogram.h"
 #include "mm/dirty.h"
 #include "mm/file_io.h"
@@ -27,13 +28,6 @@ enum Param {
 
 constexpr std::int64_t kReadFile = 0;  // number of the readers' file; writer i has i + 1
 constexpr std::int64_t kHotSet = -1;
-
-// What a page of a file, or of the hot set, must hold in a generation. Never 0.
-std::uint64_t StampOf(std::int64_t file, std::uint32_t page, std::int64_t generation) {
-  std::uint64_t state = (static_cast<std::uint64_t>(file) << 40) ^
-                        (static_cast<std::uint64_t>(generation) << 32) ^ page;
-  return SplitMix64(state) | 1;
-}
 
 class Filestorm final : public Workload {
  public:
@@ -288,10 +282,7 @@ WorkloadReport Filestorm::Report() {
                     {"hot_ns_max", hot_.access_ns.max()}};
   report.numbers.insert(report.numbers.end(), counters_.begin(), counters_.end());
   report.numbers.emplace_back("pages_lost", lost);
-  if (lost > 0) {
-    report.ok = false;
-    report.failure = std::to_string(lost) + " pages came back with another content";
-  }
+  FailIfLost(report, lost);
   return report;
 }
 

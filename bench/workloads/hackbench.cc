@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/workloads/channel.h"
+#include "bench/workloads/stamp.h"
 
 namespace pagestorm::bench {
 namespace {
@@ -29,14 +30,6 @@ enum Param {
   kSendNs,
   kReceiveNs,
 };
-
-// What a private page of a task holds after its n-th write. Never 0.
-std::uint64_t StampOf(std::int64_t worker, std::int64_t page, std::int64_t writes) {
-  std::uint64_t state = (static_cast<std::uint64_t>(worker) << 40) ^
-                        (static_cast<std::uint64_t>(page) << 32) ^
-                        static_cast<std::uint64_t>(writes);
-  return SplitMix64(state) | 1;
-}
 
 class Hackbench final : public Workload {
  public:
@@ -311,11 +304,9 @@ WorkloadReport Hackbench::Report() {
                     {"ended_after_ns", elapsed_.n},
                     {"messages", messages_read_.load()},
                     {"pages_lost", lost_.load()}};
-  if (lost_.load() > 0) {
-    report.ok = false;
-    report.failure = std::to_string(lost_.load()) + " pages came back with another content";
-  } else if (finished_ &&
-             messages_read_.load() != Value(kFan) * Value(kFan) * Value(kGroups) * Value(kLoops)) {
+  FailIfLost(report, lost_.load());
+  if (report.ok && finished_ &&
+      messages_read_.load() != Value(kFan) * Value(kFan) * Value(kGroups) * Value(kLoops)) {
     report.ok = false;
     report.failure = "messages were lost";
   }

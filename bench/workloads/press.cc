@@ -4,19 +4,13 @@
 #include <atomic>
 #include <vector>
 
+#include "bench/workloads/stamp.h"
 #include "core/histogram.h"
 
 namespace pagestorm::bench {
 namespace {
 
 enum Param { kTasks, kMib, kSweeps, kWriteNs };
-
-// What a page of one task must hold after a sweep. Never 0: that is a page nobody has written.
-std::uint64_t StampOf(std::int64_t task, std::uint32_t page, std::int64_t sweep) {
-  std::uint64_t state =
-      (static_cast<std::uint64_t>(task) << 40) ^ (static_cast<std::uint64_t>(sweep) << 32) ^ page;
-  return SplitMix64(state) | 1;
-}
 
 class Press final : public Workload {
  public:
@@ -137,10 +131,7 @@ WorkloadReport Press::Report() {
                     {"access_ns_p99", all.Percentile(99'000)},
                     {"access_ns_max", all.max()},
                     {"pages_lost", lost}};
-  if (lost > 0) {
-    report.ok = false;
-    report.failure = std::to_string(lost) + " pages came back with another content";
-  }
+  FailIfLost(report, lost);
   return report;
 }
 

@@ -228,10 +228,7 @@ WorkloadReport Soak::Report() {
   report.numbers = {{"writes", writes},  {"reads", reads},     {"forks", forks},
                     {"blocks", blocks},  {"refused", refused}, {"killed", killed_},
                     {"pages_lost", lost}};
-  if (lost > 0) {
-    report.ok = false;
-    report.failure = std::to_string(lost) + " pages came back with another content";
-  }
+  FailIfLost(report, lost);
   return report;
 }
 

@@ -21,6 +21,12 @@ const std::map<std::string, WorkloadFactory, std::less<>>& Factories() {
 
 }  // namespace
 
+void FailIfLost(WorkloadReport& report, std::int64_t pages_lost) {
+  if (pages_lost == 0) return;
+  report.ok = false;
+  report.failure = std::to_string(pages_lost) + " pages came back with another content";
+}
+
 std::unique_ptr<Workload> MakeWorkload(std::string_view name) {
   const auto found = Factories().find(name);
   return found == Factories().end() ? nullptr : found->second();

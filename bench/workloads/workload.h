@@ -15,28 +15,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "bench/config/workload_param.h"
 #include "bench/emulator/process.h"
 #include "core/units.h"
 
 namespace pagestorm::bench {
-
-// One parameter of a workload, for parsing, --help and config.toml. All are integers or one of
-// `words`.
-struct WorkloadParam {
-  std::string key;     // "groups"; in a config file [workload] groups = 125
-  std::string help;    // one line, with the unit
-  std::int64_t value;  // default, then the value in force
-  std::int64_t min;
-  std::int64_t max;
-  std::vector<std::string> words{};  // if not empty, value is an index into it: "process", "thread"
-};
-
-struct MachineFacts {  // what a workload may know about its machine before it boots
-  Pages memory;        // present pages
-  PageShift page_shift;
-  int online_cpus = 0;
-  Pages swap;
-};
 
 // Numbers and lines a workload leaves behind; keys are stable names (result.json, "workload").
 struct WorkloadReport {
@@ -45,6 +28,9 @@ struct WorkloadReport {
   std::vector<std::string> out;  // what the program would have printed to stdout
   std::vector<std::pair<std::string, std::int64_t>> numbers;  // in a fixed order
 };
+
+// Fails the report if pages came back with another content than was written last.
+void FailIfLost(WorkloadReport& report, std::int64_t pages_lost);
 
 class Workload {
  public:
