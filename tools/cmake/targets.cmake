@@ -57,17 +57,6 @@ function(ps_program name)
   target_link_libraries(${name} PRIVATE ps_options ${arg_DEPS})
 endfunction()
 
-# Adds a folder of the tree once it has a CMakeLists.txt; until then an empty library stands in for
-# it, so that the folders above it configure.
-function(ps_add_folder folder)
-  if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt")
-    add_subdirectory("${PROJECT_SOURCE_DIR}/${folder}" "${PROJECT_BINARY_DIR}/${folder}")
-  elseif(NOT folder STREQUAL "bench")
-    message(STATUS "${folder}/ has no CMakeLists.txt yet")
-    add_library(ps_${folder} INTERFACE)
-    add_library(pagestorm::${folder} ALIAS ps_${folder})
-  endif()
-endfunction()
 
 # --- helpers of the above ------------------------------------------------------------------------
 
