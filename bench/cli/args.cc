@@ -28,7 +28,7 @@ void AddRunOptions(CLI::App* app, RunArgs& run) {
   KnobOption(app, run, "--seed", "seed", "every random choice follows from it (default 1)");
   KnobOption(app, run, "--scale", "machine.scale", "divide memory, swap and workload by it");
   KnobOption(app, run, "--time-scale", "engine.time_scale",
-             "threads engine: emulated seconds per host second");
+             "threads engine: host seconds per emulated second");
   KnobOption(app, run, "--sample-ms", "sample_ms", "emulated ms between points of the time series");
   app->add_flag_callback(
       "--strict",

@@ -23,7 +23,7 @@ Knob TimeScaleKnob() {
   return {"engine.time_scale",
           kRun,
           "0.001..1000.0",
-          "threads engine: emulated seconds per host second; below 1 helps a slow host",
+          "threads engine: host seconds per emulated second; above 1 helps a slow host",
           [](const RunConfig& c) { return Value::Real(c.engine.time_scale); },
           [](RunConfig& c, const Value& v) {
             const bool integer = v.kind == Value::Kind::kInt;

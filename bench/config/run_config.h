@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/workloads/workload.h"
+#include "bench/config/workload_param.h"
 #include "core/engine.h"
 #include "mm/mm_policy.h"
 #include "numa/machine_spec.h"
@@ -28,7 +28,7 @@ struct EngineSettings {
   EngineKind kind = EngineKind::kVirtual;
   std::int64_t slack_ns = 0;
   bool sync_in_cs = false;
-  double time_scale = 1.0;  // threads: emulated ns per host ns
+  double time_scale = 1.0;  // threads: host ns per emulated ns
   bool strict = false;      // threads: a host that cannot keep up is a failure
   bool bind = true;         // threads: bind emulated CPUs to host CPUs
   std::int64_t stall_after_s = 120;
