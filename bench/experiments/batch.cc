@@ -1,0 +1,35 @@
+#include "bench/experiments/batch.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "bench/experiments/run.h"
+#include "core/executor.h"
+
+namespace pagestorm::bench {
+
+void RunBatch(std::size_t count, const std::function<RunConfig(std::size_t)>& configure,
+              const BatchOptions& options, const BatchDone& done) {
+  std::mutex mu;  // one call of `done` at a time
+  std::vector<std::size_t> alone;
+  const auto stopped = [&] { return options.interrupted != nullptr && options.interrupted->load(); };
+  const auto run = [&](std::size_t index, const RunConfig& config) {
+    auto record = ExecuteRun(config, {.interrupted = options.interrupted});
+    const std::lock_guard lock(mu);
+    done(index, std::move(record));
+  };
+  Executor(options.workers).Sweep(count, [&](std::size_t index) {
+    if (stopped()) return;
+    const RunConfig config = configure(index);
+    if (config.engine.kind == EngineKind::kVirtual) return run(index, config);
+    const std::lock_guard lock(mu);
+    alone.push_back(index);
+  });
+  std::sort(alone.begin(), alone.end());
+  for (const std::size_t index : alone) {
+    if (!stopped()) run(index, configure(index));
+  }
+}
+
+}  // namespace pagestorm::bench
