@@ -30,7 +30,7 @@ BEHIND = [
     (re.compile(r"(tbb|oneapi)/"), {"core/executor.cc"}),
 ]
 # Third-party headers that are slow to compile: one .cc in the whole tree, whichever it is.
-ONE_SOURCE = [re.compile(r"CLI/"), re.compile(r"toml\+\+/")]
+ONE_SOURCE = [re.compile(r"CLI/"), re.compile(r"toml\+\+/"), re.compile(r"boost/math/")]
 
 # Code that must give the same result from the same seed, on every host.
 EMULATED = ("numa/", "sched/", "mm/", "bench/workloads/")

@@ -1,5 +1,5 @@
 # Third-party packages, all from Debian 12 (tools/install-deps). A folder that uses one names its
-# target in DEPS: absl::..., Boost::context, TBB::tbb, hwloc::hwloc, fmt::fmt,
+# target in DEPS: absl::..., Boost::context, Boost::headers, TBB::tbb, hwloc::hwloc, fmt::fmt,
 # nlohmann_json::nlohmann_json, tomlplusplus::tomlplusplus, CLI11::CLI11.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
