@@ -61,7 +61,9 @@ double ApproximateP(double u, double n_a, double n_b, double ties) {
   return NormalTwoSidedP(std::max(0.0, away - 0.5) / std::sqrt(variance));
 }
 
-int Order(double first, double second) { return (first < second ? 1 : 0) - (second < first ? 1 : 0); }
+int Order(double first, double second) {
+  return (first < second ? 1 : 0) - (second < first ? 1 : 0);
+}
 
 }  // namespace
 

@@ -49,8 +49,8 @@ double BinomialAtMost(std::int64_t successes, std::int64_t trials, double p) {
   PS_CHECK(trials > 0);
   if (successes < 0) return 0;
   if (successes >= trials) return 1;
-  return RoundTo6(math::cdf(math::binomial(static_cast<double>(trials), p),
-                            static_cast<double>(successes)));
+  return RoundTo6(
+      math::cdf(math::binomial(static_cast<double>(trials), p), static_cast<double>(successes)));
 }
 
 double BetaQuantile(double q, double a, double b) {

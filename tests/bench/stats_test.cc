@@ -51,13 +51,13 @@ TEST_CASE("distributions: rounded to 6 digits", "[bench][stats]") {
   CHECK(RoundTo6(0) == 0);
   CHECK(NormalCritical(0.95) == 1.95996);
   CHECK(StudentCritical(0.95, 4) == 2.77645);
-  CHECK(StudentCritical(0.95, 1) == 12.7062);   // tan(0.475 pi)
-  CHECK(StudentTwoSidedP(-2, 2) == 0.183503);   // 1 - t / sqrt(2 + t^2)
+  CHECK(StudentCritical(0.95, 1) == 12.7062);          // tan(0.475 pi)
+  CHECK(StudentTwoSidedP(-2, 2) == 0.183503);          // 1 - t / sqrt(2 + t^2)
   CHECK(NormalTwoSidedP(std::sqrt(2.0)) == 0.157299);  // erfc(1)
-  CHECK(BinomialAtMost(2, 4, 0.5) == 0.6875);   // 11 of 16
+  CHECK(BinomialAtMost(2, 4, 0.5) == 0.6875);          // 11 of 16
   CHECK(BinomialAtMost(-1, 4, 0.5) == 0);
   CHECK(BinomialAtMost(4, 4, 0.5) == 1);
-  CHECK(BetaQuantile(0.25, 2, 1) == 0.5);       // the square of a uniform number's maximum
+  CHECK(BetaQuantile(0.25, 2, 1) == 0.5);  // the square of a uniform number's maximum
 }
 
 TEST_CASE("MeanInterval: Student's t, none for a single value", "[bench][stats]") {
