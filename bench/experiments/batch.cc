@@ -13,7 +13,9 @@ void RunBatch(std::size_t count, const std::function<RunConfig(std::size_t)>& co
               const BatchOptions& options, const BatchDone& done) {
   std::mutex mu;  // one call of `done` at a time
   std::vector<std::size_t> alone;
-  const auto stopped = [&] { return options.interrupted != nullptr && options.interrupted->load(); };
+  const auto stopped = [&] {
+    return options.interrupted != nullptr && options.interrupted->load();
+  };
   const auto run = [&](std::size_t index, const RunConfig& config) {
     auto record = ExecuteRun(config, {.interrupted = options.interrupted});
     const std::lock_guard lock(mu);

@@ -11,12 +11,11 @@
 #include <string>
 
 #include "bench/experiments/run.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::bench {
 
-inline LoadContext TreeContext() {
-  return MakeLoadContext({std::string(PS_SOURCE_ROOT) + "/configs"});
-}
+inline LoadContext TreeContext() { return MakeLoadContext({SourceRoot() + "/configs"}); }
 
 // A directory of its own for one test; gone when it ends.
 class Scratch {

@@ -7,6 +7,7 @@
 
 #include "core/executor.h"
 #include "tests/bench/bench_support.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::bench {
 namespace {
@@ -29,7 +30,7 @@ struct Seen {
 RunConfig StormConfig(const Point& point, const std::string& kernel,
                       const std::vector<std::string>& sets) {
   LoadRequest request;
-  request.config = std::string(PS_SOURCE_ROOT) + "/configs/experiments/demo-virtual.toml";
+  request.config = SourceRoot() + "/configs/experiments/demo-virtual.toml";
   request.kernel = kernel;
   request.sets = {{"--set", "workload.groups=" + std::to_string(point.groups)},
                   {"--set", "seed=" + std::to_string(point.seed)}};

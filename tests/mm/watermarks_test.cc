@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/alloc_machine.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::mm {
 namespace {
@@ -441,7 +442,7 @@ void CheckProtection(const std::vector<RealZone>& zones, const RealZone& zone) {
 // Mutations tried: the step of 4.6 everywhere; protection without the zones between.
 TEST_CASE("Watermarks: dumps of real machines come out of the rules of their kernels",
           "[mm][watermarks]") {
-  std::ifstream file(PS_SOURCE_ROOT "/../shared/data/zoneinfo/facts.json");
+  std::ifstream file(SourceRoot() + "/../shared/data/zoneinfo/facts.json");
   if (!file) {
     WARN("no dumps of real machines beside this tree: ../shared/data/zoneinfo/facts.json");
     return;

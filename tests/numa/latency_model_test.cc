@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "tests/support/source_root.h"
+
 namespace pagestorm::numa {
 namespace {
 
@@ -91,7 +93,7 @@ TEST_CASE("LatencyModel: cores that share an L2", "[numa]") {
 
 TEST_CASE("LatencyModel: memory attributes replace the points where asked for", "[numa]") {
   const absl::StatusOr<Topology> topology = Topology::FromXmlFile(
-      std::string(PS_SOURCE_ROOT) + "/tests/data/topologies/6n-memattrs-initiators-dram-nvm.xml");
+      SourceRoot() + "/tests/data/topologies/6n-memattrs-initiators-dram-nvm.xml");
   REQUIRE(topology.ok());
   LatencyParams params = Params();
   const LatencyModel plain(*topology, params);

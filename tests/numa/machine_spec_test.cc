@@ -7,6 +7,7 @@
 #include <string>
 
 #include "numa/host.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::numa {
 namespace {
@@ -133,7 +134,7 @@ TEST_CASE("MachineSpec: memory and distances are overridden, and scaled together
 }
 
 TEST_CASE("LoadTopology: a file beside the machine file, a description or the host", "[numa]") {
-  const std::string base = std::string(PS_SOURCE_ROOT) + "/configs/machines";
+  const std::string base = SourceRoot() + "/configs/machines";
   const absl::StatusOr<Topology> file =
       LoadTopology("../../tests/data/topologies/2s-2n-westmere-12c24t.xml", base);
   REQUIRE(file.ok());
@@ -156,7 +157,7 @@ TEST_CASE("EffectiveTopology: notes about what the machine file provides are dro
 
 // The rest of a machine file is read, and tested, where TOML is: in bench/config.
 TEST_CASE("LoadTopology: the topology of every machine file can be loaded", "[numa]") {
-  const std::string folder = std::string(PS_SOURCE_ROOT) + "/configs/machines";
+  const std::string folder = SourceRoot() + "/configs/machines";
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".toml") continue;

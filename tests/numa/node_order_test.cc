@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/source_root.h"
+
 namespace pagestorm::numa {
 namespace {
 
@@ -21,7 +23,7 @@ Orders Numbers(const Topology& topology, const NodeOrderRule& rule = {}) {
 
 Topology Load(const std::string& file) {
   absl::StatusOr<Topology> topology =
-      Topology::FromXmlFile(std::string(PS_SOURCE_ROOT) + "/tests/data/topologies/" + file);
+      Topology::FromXmlFile(SourceRoot() + "/tests/data/topologies/" + file);
   REQUIRE(topology.ok());
   return *std::move(topology);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "numa/topology.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::numa {
 namespace {
@@ -180,7 +181,7 @@ const std::vector<Facts>& AllFacts() {
 }
 
 std::string Locate(const std::string& file) {
-  const std::string root = PS_SOURCE_ROOT;
+  const std::string& root = SourceRoot();
   for (const char* folder : {"/tests/data/topologies/", "/../shared/data/topologies/"}) {
     if (std::filesystem::exists(root + folder + file)) return root + folder + file;
   }
@@ -255,8 +256,8 @@ TEST_CASE("Topology: an exported machine survives a round trip through its own X
 }
 
 TEST_CASE("Topology: files in the folder of test data all have a test", "[numa][topology]") {
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(PS_SOURCE_ROOT) +
-                                                               "/tests/data/topologies")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(SourceRoot() + "/tests/data/topologies")) {
     if (entry.path().extension() != ".xml") continue;
     const std::string file = entry.path().filename().string();
     CAPTURE(file);

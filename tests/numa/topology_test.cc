@@ -17,11 +17,12 @@
 #include "core/rng.h"
 #include "numa/crash_guard.h"
 #include "numa/topology_assembly.h"
+#include "tests/support/source_root.h"
 
 namespace pagestorm::numa {
 namespace {
 
-const std::string kData = std::string(PS_SOURCE_ROOT) + "/tests/data/topologies/";
+const std::string kData = SourceRoot() + "/tests/data/topologies/";
 
 std::string ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -6,8 +6,8 @@
 #   ps_test(<name> SRCS <files> DEPS <targets> [SERIAL])
 #       Catch2 binary ps_<name>_tests with the shared main of tests/support, run by ctest from the
 #       root of the tree as <name> (all but the tag [long]) and <name>.long (label `long`, the tag
-#       [long] alone). SERIAL: nothing else runs beside it. The sources see PS_SOURCE_ROOT, the tree
-#       as a string; the environment has PAGESTORM_PROGRAM, the program of the same build.
+#       [long] alone). SERIAL: nothing else runs beside it. The environment has PAGESTORM_PROGRAM, the
+#       program of the same build.
 #   ps_benchmark(<name> SRCS <files> DEPS <targets>)
 #       Google Benchmark binary ps_<name>_bench. Built with the tests, run by hand.
 #   ps_program(<name> SRCS <files> DEPS <targets>)
@@ -31,7 +31,6 @@ function(ps_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "" "SRCS;DEPS")
   ps_no_leftovers(ps_test ${name} ${arg_UNPARSED_ARGUMENTS})
   add_executable(ps_${name}_tests ${arg_SRCS})
-  target_compile_definitions(ps_${name}_tests PRIVATE PS_SOURCE_ROOT="${PROJECT_SOURCE_DIR}")
   target_link_libraries(ps_${name}_tests PRIVATE ps_options ps_test_main ${arg_DEPS})
   ps_catch_filter(filter "~[long]")
   ps_register_test(${name} ps_${name}_tests "${filter}" "" 300 ${arg_SERIAL})
