@@ -159,7 +159,9 @@ class LockedLru final : public Lru {
     Charge(op_cost_);
     PageFrame& frame = mm_.frames[n];
     const LruList list = ListOf(frame);
-    const bool got = GetFrameUnlessZero(frame);
+    // A visible frame is only noted: it is pinned when it is looked at (VisiblePin).
+    const bool got =
+        visible_ ? frame.refcount.load(std::memory_order_relaxed) != 0 : GetFrameUnlessZero(frame);
     At(list).Remove(mm_.frames, n);
     if (!got || visible_) At(list).PushHead(mm_.frames, n);
     if (!got) return false;
@@ -256,6 +258,21 @@ bool GetFrameUnlessZero(PageFrame& frame) {
   return false;
 }
 
+VisiblePin::VisiblePin(MemoryManager& mm, FrameNo n) : mm_(mm), frame_(n) {
+  if (!mm.policy.reclaim.isolated_visible) return;
+  needed_ = true;
+  if (!GetFrameUnlessZero(mm.frames[n])) return;
+  held_ = true;
+  // With a reference held it cannot leave the lists any more.
+  if (mm.frames[n].state() != FrameState::kLru) Drop(/*cold=*/false);
+}
+
+void VisiblePin::Drop(bool cold) {
+  if (!held_) return;
+  held_ = false;
+  ReleasePages(mm_, {&frame_, 1}, cold);
+}
+
 void IsolatedBatch::ForgetFreed() {
   const auto freed = [](const BatchEntry& entry) { return entry.frame == kNoFrame; };
   entries.erase(std::remove_if(entries.begin(), entries.end(), freed), entries.end());
@@ -271,6 +288,11 @@ std::int64_t IsolatedBatch::PutBack() {
     {
       SpinGuard guard(zone_.lru_lock);
       zone_.lru->PutBackLocked(chunk);
+    }
+    if (mm_.policy.reclaim.isolated_visible) {
+      active +=
+          std::count_if(chunk.begin(), chunk.end(), [](const BatchEntry& e) { return e.activate; });
+      continue;  // it holds no references
     }
     std::array<FrameNo, kPagevecSize> release{};
     for (std::size_t i = 0; i < size; ++i) {

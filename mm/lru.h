@@ -60,8 +60,8 @@ struct BatchEntry {
 // 32 are isolated at a time; lumpy isolation may exceed that by a block.
 using BatchEntries = absl::InlinedVector<BatchEntry, kSwapClusterMax + 4>;
 
-// Frames taken off an LRU, each with a reference. Owned by one task. Whatever is left when the task
-// leaves, or is unwound by Cancelled, goes back to the LRU.
+// Frames taken off an LRU, each with a reference (none under isolated_visible). Owned by one task.
+// Whatever is left when the task leaves, or is unwound by Cancelled, goes back to the LRU.
 class IsolatedBatch {
  public:
   IsolatedBatch(MemoryManager& mm, Zone& zone) : mm_(mm), zone_(zone) {}
@@ -81,6 +81,27 @@ class IsolatedBatch {
  private:
   MemoryManager& mm_;
   Zone& zone_;
+};
+
+// A reference to one frame of a batch while it is judged, under ReclaimPolicy::isolated_visible,
+// where a batch is a list of candidates that others may hold, too: references of their own would
+// keep all of them from freeing anything. Otherwise nothing: the batch has the reference.
+class VisiblePin {
+ public:
+  VisiblePin(MemoryManager& mm, FrameNo n);
+  ~VisiblePin() { Drop(/*cold=*/false); }
+  VisiblePin(const VisiblePin&) = delete;
+  VisiblePin& operator=(const VisiblePin&) = delete;
+
+  // False: the frame has left the LRU since, there is nothing to judge.
+  [[nodiscard]] bool usable() const { return held_ || !needed_; }
+  void Drop(bool cold);  // may free the frame
+
+ private:
+  MemoryManager& mm_;
+  FrameNo frame_;
+  bool needed_ = false;
+  bool held_ = false;
 };
 
 struct Isolated {

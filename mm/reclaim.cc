@@ -266,6 +266,8 @@ std::int64_t Reclaimer::ShrinkActive(std::int64_t want, Zone& zone, LruList list
   for (BatchEntry& entry : batch.entries) {
     if (mm_.policy.reclaim.resched_while_isolating) CondResched();
     Charge({mm_.costs.pte_ns});
+    const VisiblePin pin(mm_, entry.frame);
+    if (!pin.usable()) continue;
     entry.activate = balance_->StaysActive(entry.frame, *owners_, zone, reclaim_mapped);
   }
   const std::int64_t stayed = batch.PutBack();

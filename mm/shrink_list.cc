@@ -75,17 +75,18 @@ std::int64_t PageListPass::Run(BatchEntries& entries) {
   FreeingBatch freeing(mm_);
   std::int64_t freed = 0;
   std::int64_t activated = 0;
-  const bool visible = mm_.policy.reclaim.isolated_visible;
   for (BatchEntry& entry : entries) {
     if (mm_.policy.reclaim.resched_while_isolating) CondResched();
     entry.activate = false;
+    VisiblePin pin(mm_, entry.frame);
+    if (!pin.usable()) continue;
     switch (Judge(entry.frame)) {
       case Verdict::kFree: {
         const FrameNo n = entry.frame;
         entry.frame = kNoFrame;
         ++freed;
-        if (visible) {
-          ReleasePage(mm_, n, /*cold=*/true);  // others may have it on their batches
+        if (mm_.policy.reclaim.isolated_visible) {
+          pin.Drop(/*cold=*/true);
         } else {
           zone_.lru->NoteFreed(n);
           freeing.Add(n);

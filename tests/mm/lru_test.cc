@@ -195,12 +195,18 @@ TEST_CASE("Lru: with isolated_visible isolated pages stay counted, and two batch
     CHECK(Isolate(machine, first, 32, LruList::kInactiveAnon).taken == 20);
     CHECK(Isolate(machine, second, 32, LruList::kInactiveAnon).taken == 20);
     CHECK(machine.Stat(ZoneStat::kNrInactive) == 20);
-    CHECK(machine.mm->frames[pages[3]].refcount.load() == 3);
+    CHECK(machine.mm->frames[pages[3]].refcount.load() == 1);  // pinned only while it is judged
+    {
+      const VisiblePin pin(*machine.mm, pages[3]);
+      CHECK(pin.usable());
+      CHECK(machine.mm->frames[pages[3]].refcount.load() == 2);
+    }
     first.entries[0].activate = true;
     first.PutBack();
     CHECK(machine.Stat(ZoneStat::kNrActive) == 1);
     for (const FrameNo n : pages) machine.DropPage(n);
-    CHECK(machine.Stat(ZoneStat::kNrInactive) == 19);  // the second batch still has them
+    CHECK(machine.Stat(ZoneStat::kNrInactive) == 0);  // although the second batch names them
+    CHECK_FALSE(VisiblePin(*machine.mm, second.entries[0].frame).usable());
   });
   CHECK(machine.zone().lru->CheckInvariants().empty());
   CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
