@@ -154,6 +154,32 @@ absl::Status ApplyKernel(RunConfig& config, const std::string& name, const LoadC
   return TableReader(config, source, KnobScope::kKernel).Read(*table, "", {"inherits"});
 }
 
+absl::Status ApplyMachine(RunConfig& config, const std::string& name, const LoadContext& context,
+                          std::vector<std::string>& chain) {
+  const auto path = FindConfig(context.roots, "machines", name);
+  if (!path.ok()) return path.status();
+  const Source source = SourceOf(*path);
+  if (std::find(chain.begin(), chain.end(), *path) != chain.end()) {
+    return Complain(source, 0, absl::StrCat("inherits = \"", name, "\": it inherits itself"));
+  }
+  chain.push_back(*path);
+  const auto table = ReadTomlFile(*path);
+  if (!table.ok()) return table.status();
+  const auto parent = TextMember(*table, "inherits", source);
+  if (!parent.ok()) return parent.status();
+  if (parent->empty()) {
+    if (table->Find("topology") == nullptr) return Complain(source, 0, "has no topology");
+  } else {
+    absl::Status status = ApplyMachine(config, *parent, context, chain);
+    if (!status.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(source.name, ": inherits \"", *parent, "\": ", status.message()));
+    }
+  }
+  config.machine.name = fs::path(*path).stem().string();
+  return TableReader(config, source, KnobScope::kMachine).Read(*table, "machine.", {"inherits"});
+}
+
 struct Choices {
   std::string workload, kernel, machine;
   int workload_line = 0;
@@ -318,14 +344,8 @@ absl::Status ApplyMachineFile(RunConfig& config, const std::string& name,
     config.machine.topology_source = name;
     return absl::OkStatus();
   }
-  const auto path = FindConfig(context.roots, "machines", name);
-  if (!path.ok()) return path.status();
-  const auto table = ReadTomlFile(*path);
-  if (!table.ok()) return table.status();
-  const Source source = SourceOf(*path);
-  if (table->Find("topology") == nullptr) return Complain(source, 0, "has no topology");
-  config.machine.name = fs::path(*path).stem().string();
-  return TableReader(config, source, KnobScope::kMachine).Read(*table, "machine.");
+  std::vector<std::string> chain;
+  return ApplyMachine(config, name, context, chain);
 }
 
 absl::Status LoadMachineTopology(RunConfig& config) {

@@ -103,6 +103,23 @@ TEST_CASE("Loader: an impossible machine is refused before anything boots", "[be
   CHECK(SetComplaint("disk.nr_requests=1").find("allowed: 4..100000") != std::string::npos);
 }
 
+TEST_CASE("Loader: a machine inherits, and not from itself", "[bench][loader]") {
+  const Scratch scratch;
+  const std::string loop =
+      scratch.Write("loop.toml", "inherits = \"" + scratch.Path("loop.toml") + "\"\n");
+  const std::string mine =
+      scratch.Write("mine.toml", "inherits = \"demo-2n-8c\"\nboot_reserve_pages = [77]\n");
+  RunConfig parent;
+  REQUIRE(ApplyMachineFile(parent, "demo-2n-8c", TreeContext()).ok());
+  RunConfig config;
+  REQUIRE(ApplyMachineFile(config, mine, TreeContext()).ok());
+  CHECK(config.machine.name == "mine");
+  CHECK(config.machine.boot_reserve_pages == std::vector<std::int64_t>{77});
+  CHECK(config.machine.swap.mib == parent.machine.swap.mib);
+  const absl::Status status = ApplyMachineFile(config, loop, TreeContext());
+  CHECK(std::string(status.message()).find("it inherits itself") != std::string::npos);
+}
+
 TEST_CASE("Loader: a preset inherits, and not from itself", "[bench][loader]") {
   const Scratch scratch;
   const std::string loop =
