@@ -113,6 +113,24 @@ void AddDemo(CLI::App& app, Args& args) {
   demo->callback([&args] { args.command = Args::Command::kDemo; });
 }
 
+void AddCompare(CLI::App& app, Args& args) {
+  CLI::App* compare = app.add_subcommand(
+      "compare", "runs against each other, as mmtests prints them, with confidence intervals");
+  CompareArgs& own = args.compare;
+  compare
+      ->add_option("dirs", own.dirs,
+                   "a column each: a run directory, or one of seed-N (--repeat) or iter-N")
+      ->required();
+  compare->add_option("--baseline", own.baseline, "name of the column to compare with (the first)");
+  compare->add_option("--format", own.format, "text, mmtests, csv, json or tsv (default text)")
+      ->check(CLI::IsMember({"text", "mmtests", "csv", "json", "tsv"}));
+  compare
+      ->add_option("--compat", own.compat,
+                   "generation of mmtests' layout: 2013, 2017 or current (default)")
+      ->check(CLI::IsMember({"2013", "2017", "current"}));
+  compare->callback([&args] { args.command = Args::Command::kCompare; });
+}
+
 // "-pipe" is one option of the classic program, not four letters.
 std::vector<std::string> Words(int argc, char** argv) {
   std::vector<std::string> words;
@@ -141,6 +159,7 @@ Args ParseArgs(int argc, char** argv) {
   AddList(app, args);
   AddTopology(app, args);
   AddDemo(app, args);
+  AddCompare(app, args);
   if (argc > 1 && argv[1][0] != '-' && !HasCommand(app, argv[1])) {
     std::fprintf(stderr, "pagestorm: %s: no such command (pagestorm --help)\n", argv[1]);
     args.exit_code = 2;

@@ -27,11 +27,19 @@ struct HackbenchArgs {
   bool pipe = false, inet = false, threads = false, processes = false;
 };
 
+struct CompareArgs {
+  std::vector<std::string> dirs;
+  std::string baseline;  // a column's name; empty: the first
+  std::string format = "text";
+  std::string compat = "current";
+};
+
 struct Args {
-  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo };
+  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo, kCompare };
   Command command = Command::kNone;
   RunArgs run;
   HackbenchArgs hackbench;
+  CompareArgs compare;
   std::string list_what, list_filter;  // of `list`
   std::string topology;                // of `topology`
   std::int64_t demo_seed = 1;          // of `demo`

@@ -332,7 +332,9 @@ std::vector<VmstatValues> VmstatNumbers(const std::vector<VmGrowth>& columns, Co
   for (const VmRow& row : RowsOf(compat)) {
     if (!Present(row, columns)) continue;
     VmstatValues values{row.label, {}};
-    for (const Growth& growth : columns) values.values.push_back(row.value(growth));
+    for (const Growth& growth : columns) {
+      values.values.push_back(row.value(growth) + 0.0);  // no minus before a zero
+    }
     all.push_back(std::move(values));
   }
   return all;

@@ -1,37 +1,11 @@
 // The program as a user meets it: exit codes, one line of complaint, and files.
-#include <sys/wait.h>
-
-#include <array>
-#include <cstdio>
-#include <cstdlib>
+#include <algorithm>
 
 #include "tests/bench/bench_support.h"
+#include "tests/bench/program.h"
 
 namespace pagestorm::bench {
 namespace {
-
-struct Output {
-  int code = -1;
-  std::string text;  // stdout and stderr
-};
-
-// nullptr: not run by ctest; the test is then skipped.
-const char* Program() { return std::getenv("PAGESTORM_PROGRAM"); }
-
-Output Call(const std::string& arguments) {
-  const std::string command =
-      "timeout 60 " + std::string(Program()) + " " + arguments + " 2>&1 </dev/null";
-  Output output;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    output.text.append(buffer.data(), n);
-  }
-  const int status = ::pclose(pipe);
-  output.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return output;
-}
 
 // A small run with more arguments.
 std::string Small(const std::string& arguments) {
