@@ -147,6 +147,7 @@ std::string RamLines(const MemoryManager& mm) {
 
 std::string Stack(const MemoryManager& mm, const Task& task, const char* innermost) {
   return absl::StrFormat("Pid: %d, comm: %s Not tainted %s\n\nCall Trace:\n %s\n __alloc_pages\n",
+                         // lint: message only
                          task.id.n, CommOf(task), mm.policy.name, innermost);
 }
 

@@ -40,6 +40,7 @@ class Checker {
   [[nodiscard]] bool ok() const { return status_.ok(); }
   void Complain(const std::string& text) {
     if (!status_.ok()) return;
+    // lint: message only
     status_ = absl::InvalidArgumentError(absl::StrCat("machine ", spec_.name, ": ", text));
   }
   [[nodiscard]] const absl::Status& status() const { return status_; }
@@ -122,6 +123,7 @@ void CheckMemory(const MachineSpec& spec, Checker& check) {
 
 absl::Status Validate(const MachineSpec& spec) {
   Checker check(spec);
+  // lint: message only
   check.Require(!spec.name.empty(), "name is empty");
   check.Require(!spec.topology.nodes.empty() && !spec.topology.cpus.empty(),
                 "topology has no node or no CPU");

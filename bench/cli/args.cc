@@ -113,6 +113,44 @@ void AddDemo(CLI::App& app, Args& args) {
   demo->callback([&args] { args.command = Args::Command::kDemo; });
 }
 
+void AddReproduceLength(CLI::App* app, ReproduceArgs& own) {
+  CLI::Option* quick = app->add_flag("--quick", own.quick, "seconds: few rows, few seeds");
+  app->add_flag("--full", own.full, "the published length, for the record")->excludes(quick);
+  app->add_option("--seeds", own.seeds, "runs of each cell, seeds 1, 2, ...")
+      ->check(CLI::Range(1, 100'000));
+  app->add_option("--workers", own.workers, "runs at a time; 0: one for each host core (default)")
+      ->check(CLI::Range(0, 10'000));
+  app->add_option("--disk", own.disk, "the disk at this many times its speed: 0.5, 2");
+  app->add_option("--ram", own.ram, "percent more memory: +1, -1");
+  app->add_option_function<std::vector<std::string>>(
+         "--set",
+         [&own](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) own.sets.push_back({"--set", text});
+         },
+         "set a knob in every column (pagestorm list knobs)")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all();
+}
+
+void AddReproduce(CLI::App& app, Args& args) {
+  CLI::App* reproduce = app.add_subcommand(
+      "reproduce", "run a published table again, and judge what is claimed about it");
+  ReproduceArgs& own = args.reproduce;
+  reproduce->add_option("table", own.table, "a name (--list) or a .toml");
+  reproduce->add_flag("--list", own.list, "the tables there are");
+  AddReproduceLength(reproduce, own);
+  reproduce->add_option("--out", own.out, "directory to write: JSON, text, Markdown and chart");
+  reproduce->add_flag("--force", own.force, "replace a directory that exists");
+  reproduce->add_option("--json", own.json, "file to write the result to");
+  reproduce->add_option(
+      "--markdown", own.markdown,
+      "page whose section on the table is to be written; the chart goes beside it");
+  reproduce->add_option("--commit", own.commit, "what the page says was built");
+  reproduce->add_flag("-q,--quiet", own.quiet, "no progress on stderr");
+  reproduce->callback([&args] { args.command = Args::Command::kReproduce; });
+}
+
 void AddCompare(CLI::App& app, Args& args) {
   CLI::App* compare = app.add_subcommand(
       "compare", "runs against each other, as mmtests prints them, with confidence intervals");
@@ -159,6 +197,7 @@ Args ParseArgs(int argc, char** argv) {
   AddList(app, args);
   AddTopology(app, args);
   AddDemo(app, args);
+  AddReproduce(app, args);
   AddCompare(app, args);
   if (argc > 1 && argv[1][0] != '-' && !HasCommand(app, argv[1])) {
     std::fprintf(stderr, "pagestorm: %s: no such command (pagestorm --help)\n", argv[1]);

@@ -27,6 +27,19 @@ struct HackbenchArgs {
   bool pipe = false, inet = false, threads = false, processes = false;
 };
 
+struct ReproduceArgs {
+  std::string table;
+  bool list = false, quick = false, full = false;
+  int seeds = 0;    // 0: as the length says
+  int workers = 0;  // 0: one for each host core
+  double disk = 1;  // times its speed
+  double ram = 0;   // percent more
+  std::vector<Setting> sets;
+  std::string out, json, markdown;  // empty: not written
+  std::string commit;               // for the page
+  bool force = false, quiet = false;
+};
+
 struct CompareArgs {
   std::vector<std::string> dirs;
   std::string baseline;  // a column's name; empty: the first
@@ -35,10 +48,11 @@ struct CompareArgs {
 };
 
 struct Args {
-  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo, kCompare };
+  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo, kReproduce, kCompare };
   Command command = Command::kNone;
   RunArgs run;
   HackbenchArgs hackbench;
+  ReproduceArgs reproduce;
   CompareArgs compare;
   std::string list_what, list_filter;  // of `list`
   std::string topology;                // of `topology`

@@ -20,6 +20,7 @@ int RunCommand(const RunArgs& args, const CommandContext& context, const RecordE
 int HackbenchCommand(const Args& args, const CommandContext& context);
 int ListCommand(const Args& args, const CommandContext& context);
 int DemoCommand(const Args& args, const CommandContext& context);
+int ReproduceCommand(const Args& args, const CommandContext& context);
 int CompareCommand(const Args& args, const CommandContext& context);
 int TopologyCommand(const Args& args, const CommandContext& context);
 

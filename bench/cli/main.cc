@@ -41,6 +41,8 @@ int CallCommand(const Args& args, const pagestorm::bench::CommandContext& contex
       return ListCommand(args, context);
     case Args::Command::kDemo:
       return DemoCommand(args, context);
+    case Args::Command::kReproduce:
+      return ReproduceCommand(args, context);
     case Args::Command::kCompare:
       return CompareCommand(args, context);
     case Args::Command::kTopology:

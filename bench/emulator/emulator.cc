@@ -33,6 +33,7 @@ absl::Status CheckSwap(const RunConfig& config, std::int64_t host_bytes_availabl
   if (slots <= kSlotsMax && slots * slot_bytes <= host_bytes_available) return absl::OkStatus();
   const std::int64_t allowed = std::min(kSlotsMax, host_bytes_available / slot_bytes);
   return absl::InvalidArgumentError(
+      // lint: message only
       absl::StrCat("machine ", config.machine.name, ": swap.mib = ", config.machine.swap.mib,
                    ": allowed are 0..",
                    ToKiB(Pages{allowed}, config.machine.page_shift) / 1024 * config.machine.scale,
@@ -63,6 +64,7 @@ absl::Status Emulator::BootMachine() {
       numa::HostMemoryCheck(HostBytes(config_, mm_config->map), available);
   if (!verdict.fits) {
     return absl::ResourceExhaustedError(
+        // lint: message only
         absl::StrCat("machine ", config_.machine.name, ": ", verdict.line));
   }
   for (const SysctlWrite& write : config_.sysctls) {
@@ -74,6 +76,7 @@ absl::Status Emulator::BootMachine() {
   engine_ = MakeEngine(config_.engine.kind, engine_config, *scheduler_);
   auto memory = mm::MemoryManager::Boot(*engine_, *std::move(mm_config));
   if (!memory.ok()) {
+    // lint: message only
     return absl::Status(memory.status().code(), absl::StrCat("machine ", config_.machine.name, ": ",
                                                              memory.status().message()));
   }

@@ -88,6 +88,10 @@ absl::Status RunDirectory::Publish(const RunRecord& record, const std::string& t
     files.push_back({absl::StrCat("before/", file.path), file.text});
   }
   for (const TextFile& file : record.files_after) files.push_back(file);
+  return Publish(files);
+}
+
+absl::Status RunDirectory::Publish(const std::vector<TextFile>& files) {
   for (const TextFile& file : files) {
     const absl::Status status = Write(file.path, file.text);
     if (!status.ok()) return status;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -24,6 +25,8 @@ class RunDirectory {
   // Writes the record and moves the directory to its place.
   //   text: what the program printed to stdout about the run.
   absl::Status Publish(const RunRecord& record, const std::string& text);
+  // The same for files of one's own; `result.json` must be among them.
+  absl::Status Publish(const std::vector<TextFile>& files);
 
  private:
   RunDirectory(std::string path, std::string temporary)

@@ -41,6 +41,15 @@ const Bad kBad[] = {
     {"hackbench 10 -g 10", "two syntaxes"},
     {"hackbench 10 fibre -q", "mode = \"fibre\""},
     {"list teapots", "teapots"},
+    {"reproduce", "which table?"},
+    {"reproduce throttle-v99", "there is none of that name"},
+    {"reproduce throttle-v7 --quick --full", "--full"},
+    {"reproduce throttle-v7 --quick --seeds 0", "--seeds"},
+    {"reproduce throttle-v7 --quick --disk 0", "--disk 0: allowed: 0.01..100"},
+    {"reproduce throttle-v7 --quick --ram 90", "--ram 90"},
+    {"reproduce throttle-v7 --quick --set workload.frobs=1", "unknown key workload.frobs"},
+    {"reproduce throttle-v7 --quick --json /proc/nowhere/x.json", "--json /proc/nowhere/x.json"},
+    {"reproduce throttle-v7 --quick --out /proc/nowhere/run", "--out /proc/nowhere/run"},
 };
 
 TEST_CASE("pagestorm: bad input is one line and exit code 2", "[bench][cli]") {
@@ -145,6 +154,44 @@ TEST_CASE("pagestorm run: --print-config is a configuration, --dry-run runs noth
   const Output dry = Call("run " + path + " --dry-run");
   CHECK(dry.code == 0);
   CHECK(dry.text.rfind("ok: press on machine tests", 0) == 0);
+}
+
+// A table that takes no time; its claim is that the throttle changes nothing where nothing swaps.
+std::string TinyTable(const Scratch& scratch, const std::string& band) {
+  const std::string run = scratch.Write(
+      "tiny-run.toml", "machine = \"tests\"\n[workload]\nname = \"press\"\nsweeps = 1\n");
+  return scratch.Write(
+      "tiny.toml",
+      "title = \"tiny\"\nsource = \"none\"\nexperiment = \"" + run +
+          "\"\nmetrics = [\"time_s\"]\nrow_knob = \"workload.mib\"\nrow_name = \"MiB\"\n"
+          "rows = [2, 4]\nnoise = 0.1\nnoise_source = \"none\"\n"
+          "[[column]]\nid = \"a\"\nlabel = \"a\"\nkernel = \"2.6.26\"\n"
+          "[[column]]\nid = \"b\"\nlabel = \"b\"\nkernel = \"2.6.26-throttle-v7\"\n"
+          "[lengths.quick]\nseeds = 2\n[lengths.default]\nseeds = 2\n[lengths.full]\nseeds = 2\n"
+          "[[claim]]\nid = \"i\"\ntext = \"equal\"\nkind = \"ratio_flat\"\ncolumn = \"b\"\n"
+          "band = " +
+          band + "\n");
+}
+
+TEST_CASE("pagestorm reproduce: 0 if every claim holds, 1 if not, and the files it was asked for",
+          "[bench][cli]") {
+  if (Program() == nullptr) return;
+  const Scratch scratch;
+  const std::string page = scratch.Write("docs/page.md", "# Page\n");
+  const Output good =
+      Call("reproduce " + TinyTable(scratch, "[0.9, 1.1]") + " -q --quick --json " +
+           scratch.Path("r.json") + " --out " + scratch.Path("out") + " --markdown " + page);
+  CAPTURE(good.text);
+  CHECK(good.code == 0);
+  CHECK(good.text.find("PASS          tiny/i") != std::string::npos);
+  CHECK(ReadFile(scratch.Path("r.json")) == ReadFile(scratch.Path("out/result.json")));
+  CHECK(ReadFile(page).find("<!-- begin tiny -->") != std::string::npos);
+  CHECK(ReadFile(scratch.Path("docs/tiny.svg")) == ReadFile(scratch.Path("out/tiny.svg")));
+
+  const Output bad = Call("reproduce " + TinyTable(scratch, "[2, 3]") + " -q --quick");
+  CHECK(bad.code == 1);
+  CHECK(bad.text.find("FAIL          tiny/i") != std::string::npos);
+  CHECK(Call("reproduce --list").text.find("throttle-v7") != std::string::npos);
 }
 
 TEST_CASE("pagestorm hackbench: both syntaxes are read, and it says which", "[bench][cli]") {

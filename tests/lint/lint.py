@@ -70,6 +70,18 @@ RULES = [
          "loops that wait belong into core's locks"),
 ]
 
+# Where a kernel, a machine, a table or a column has a name: emulated code may print it and must not
+# ask for it. What differs between two of them are values.
+NAMED = ("numa/", "sched/", "mm/", "bench/workloads/", "bench/emulator/")
+RULES += [
+    Rule("preset-name", NAMED,
+         r"\b(policy|machine|spec|config|table|column|claim|preset|kernel)_?(\(\))?(\.|->)(name|id|label)\b",
+         "message only",
+         "what differs between two kernels or machines is a value, never a name"),
+    Rule("preset-name", NAMED, r'"bench/reproductions/', None,
+         "emulated code does not know that it reproduces anything"),
+]
+
 # No machine's own places in the tree, in any kind of file.
 MACHINE_PATH = re.compile(r"(?<![\w./-])/(home|root|Users|work)/[\w.]")
 
@@ -258,6 +270,14 @@ CASES = [
     ("mm/a.cc", "stats.time(); wait_time(0); Ns time{0};\n", []),
     ("numa/a.cc", 'getenv("HOME");\n', ["environment"]),
     ("bench/cli/a.cc", 'getenv("HOME");\n', []),
+    ("mm/a.cc", 'if (mm.policy.name == "2.6.26") return;\n', ["preset-name"]),
+    ("bench/workloads/a.cc", "Use(config_.machine.name);\n", ["preset-name"]),
+    ("bench/emulator/a.cc", "Print(config.policy.name);  // lint: message only\n", []),
+    ("numa/a.cc", "if (spec->name.empty()) return;\n", ["preset-name"]),
+    ("sched/a.cc", "Use(table.id);\n", ["preset-name"]),
+    ("sched/a.cc", "Use(task.id, zone.name);\n", []),
+    ("bench/emulator/a.cc", '#include "bench/reproductions/x.h"\n', ["preset-name"]),
+    ("bench/experiments/a.cc", "Print(config.policy.name);\n", []),
     ("mm/a.cc", "_mm_pause();\n", ["spinning"]),
     ("bench/a.cc", "sched_yield();\n", ["spinning"]),
     ("core/a.cc", "_mm_pause();\n", []),
@@ -273,7 +293,7 @@ CASES = [
 def self_test():
     wrong = 0
     objected = set()
-    tree = {f"{folder}/x.h" for folder in SOURCE_FOLDERS}
+    tree = {f"{folder}/x.h" for folder in SOURCE_FOLDERS + ("bench/reproductions",)}
     for path, text, expected in CASES:
         linter = Linter(tree.__contains__)
         if path.endswith((".h", ".cc")):
