@@ -50,10 +50,11 @@ void WaitQueue::Scope::Prepare() {
 
 void WaitQueue::Scope::Sleep(std::int64_t deadline) {
   Task& task = *waiter_.task;
-  if (options_.interruptible) {
+  if (options_.interruptible || options_.killable) {
     task.interruptible.store(true);
     if (task.fatal_signal.load()) {
       task.interruptible.store(false);
+      if (options_.killable) return;  // the caller looks for the signal before its next sleep
       task.cancelling = true;
       throw Cancelled{};
     }

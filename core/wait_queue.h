@@ -23,6 +23,7 @@ struct WaitOptions {
   bool exclusive = false;  // queued at the tail, woken one at a time
   bool at_tail = false;    // a non-exclusive waiter goes to the head, as in the kernel, unless set
   bool interruptible = false;  // a fatal signal ends the wait with Cancelled
+  bool killable = false;       // a fatal signal ends the wait as if its time had come
   bool housekeeping = false;   // its timeout is no sign of life to the stall detector
   TaskId holder{};             // for the wait-for report: who has what this task waits for
 };
@@ -44,6 +45,12 @@ class WaitQueue {
   template <class Condition>
   [[nodiscard]] bool WaitFor(Ns timeout, Condition condition, WaitOptions options = {}) {
     return WaitUntil(FreshNow().n + timeout.n, condition, options);
+  }
+  // The same without a bound but for a fatal signal (killable).
+  template <class Condition>
+  [[nodiscard]] bool WaitKillable(Condition condition, WaitOptions options = {}) {
+    options.killable = true;
+    return WaitUntil(kNever, condition, options);
   }
   // Sleeps until the next wake of this queue, whatever it means, or the timeout. Returns whether
   // woken.
@@ -82,6 +89,7 @@ class WaitQueue {
     Scope& operator=(const Scope&) = delete;
     void Prepare();
     void Sleep(std::int64_t deadline);
+    [[nodiscard]] bool Killed() const { return waiter_.task->fatal_signal.load(); }
     [[nodiscard]] bool woken() const { return waiter_.woken.load(std::memory_order_relaxed); }
     // The wait is over: met or timed out. A wake that comes later goes to someone else.
     void Leave();
@@ -102,7 +110,7 @@ class WaitQueue {
     for (;;) {
       scope.Prepare();
       bool met = condition();
-      if (!met && Now().n >= deadline) {
+      if (!met && (Now().n >= deadline || (options.killable && scope.Killed()))) {
         // A wake may have chosen this waiter meanwhile; then it is not lost.
         scope.Leave();
         met = scope.woken() && condition();

@@ -23,6 +23,14 @@ class AnonymousSpaces final : public AddressSpaces {
   MmStruct* Create(const Kernel& kernel, int node) override;
   MmStruct* Fork(MmStruct& parent, const Kernel& kernel, int node) override;
   void Destroy(MmStruct* space) override;
+  void Pin(MmStruct& space) override { space.users.fetch_add(1, std::memory_order_relaxed); }
+  bool Reap(MmStruct& space) override;
+  void SkipForOom(MmStruct& space) override {
+    space.oom_skip.store(true, std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool SkippedForOom(const MmStruct& space) const override {
+    return space.oom_skip.load(std::memory_order_relaxed);
+  }
   std::uint32_t MapAnon(MmStruct& space, std::int64_t pages) override;
   void Unmap(MmStruct& space, std::uint32_t first, std::int64_t pages) override;
   AccessResult Write(MmStruct& space, std::uint32_t page, std::uint64_t stamp) override {
@@ -38,6 +46,8 @@ class AnonymousSpaces final : public AddressSpaces {
 
  private:
   MmStruct& Register();
+  // Empties the ptes, those of unmapped pages apart.
+  void ZapPtes(Area& area, Pte replacement);
   void ZapArea(Area& area);
   void RemoveArea(MmStruct& space, Area& area);
 
@@ -87,6 +97,7 @@ MmStruct* AnonymousSpaces::Fork(MmStruct& parent, const Kernel& kernel, int node
 }
 
 void AnonymousSpaces::Destroy(MmStruct* space) {
+  if (space->users.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   mm_.swap->token().Release(*space);
   Charge({mm_.costs.exit_ns});
   // A page in a pagevec would outlive its space until that is flushed.
@@ -101,13 +112,25 @@ void AnonymousSpaces::Destroy(MmStruct* space) {
   free_ids_.push_back(space->id);
 }
 
-void AnonymousSpaces::ZapArea(Area& area) {
-  {
-    ZapBatch batch(mm_);
-    for (std::uint32_t page = area.first; page < area.first + area.pages; ++page) {
-      batch.Zap(area, page, {Pte::kUnmapped});
-    }
+void AnonymousSpaces::ZapPtes(Area& area, Pte replacement) {
+  ZapBatch batch(mm_);
+  for (std::uint32_t page = area.first; page < area.first + area.pages; ++page) {
+    if (!area.Get(page).Has(Pte::kUnmapped)) batch.Zap(area, page, replacement);
   }
+}
+
+bool AnonymousSpaces::Reap(MmStruct& space) {
+  if (!space.mmap_sem.try_lock_shared()) return false;
+  space.mmap_sem_holders.fetch_add(1, std::memory_order_relaxed);
+  mm_.pagevecs->DrainLocal();
+  for (const auto& area : space.areas) ZapPtes(*area, {});
+  space.mmap_sem_holders.fetch_sub(1, std::memory_order_relaxed);
+  space.mmap_sem.unlock_shared();
+  return true;
+}
+
+void AnonymousSpaces::ZapArea(Area& area) {
+  ZapPtes(area, {Pte::kUnmapped});
   if (AnonVma* list = area.anon_vma.load(std::memory_order_acquire)) {
     mm_.rmap->anon_vmas().Leave(*list, area);
   }

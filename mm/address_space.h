@@ -39,10 +39,19 @@ class AddressSpaces {
   // Copies the parent's areas and ptes copy-on-write (fork): every anonymous area joins its
   // parent's anon_vma. Charges fork_ns and what is copied. nullptr: no memory. May block.
   virtual MmStruct* Fork(MmStruct& parent, const Kernel& kernel, int node = -1) = 0;
-  // Unmaps everything, frees frames, slots and kernel memory, charges exit_ns. By the exiting task
-  // or its reaper, also while it unwinds: never blocks or throws. Nobody else uses the space any
-  // more, the OOM killer included (OomKiller::TakeSpace).
+  // Gives up one use of the space. The last one unmaps everything, frees frames, slots and kernel
+  // memory, and charges exit_ns. By the exiting task, also while it unwinds, or by whoever pinned
+  // the space: never blocks or throws. The OOM killer has let go of it (OomKiller::TakeSpace).
   virtual void Destroy(MmStruct* mm) = 0;
+  // One more use of a space that cannot go away meanwhile.
+  virtual void Pin(MmStruct& mm) = 0;
+
+  // Takes the pages and slots of a pinned space away from its dying tasks, who fault zeroes in if
+  // they still come by. False: its mmap_sem is taken for writing; nothing was done. Never blocks.
+  virtual bool Reap(MmStruct& mm) = 0;
+  // The OOM killer neither waits for the tasks of such a space nor chooses them.
+  virtual void SkipForOom(MmStruct& mm) = 0;
+  [[nodiscard]] virtual bool SkippedForOom(const MmStruct& mm) const = 0;
 
   // Adds an anonymous area of `pages` (1 or more) and returns its first page number. Areas do not
   // touch.

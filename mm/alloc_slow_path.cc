@@ -1,10 +1,12 @@
 // What PageAllocator does when no zone has enough free pages for an ordinary request.
-// Step numbers are those of spec throttle-2.6.26 2.10.
+// Step numbers are those of spec throttle-2.6.26 2.10; mm/alloc_retry.h decides after steps 8
+// and 9.
 #include "mm/block_device.h"
 #include "mm/kswapd.h"
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
 #include "mm/reclaim.h"
+#include "mm/throttle.h"
 #include "mm/writeback.h"
 
 namespace pagestorm::mm {
@@ -48,12 +50,6 @@ bool MayUseEverything(const Task& task) {
   return (task.flags & PF_MEMALLOC) != 0 || task.memdie.load(std::memory_order_relaxed);
 }
 
-bool MayRetry(Gfp gfp, int order, std::int64_t reclaimed) {
-  if ((gfp & __GFP_NORETRY) != 0) return false;
-  if (order <= kPageAllocCostlyOrder || (gfp & __GFP_NOFAIL) != 0) return true;
-  return (gfp & __GFP_REPEAT) != 0 && reclaimed < std::int64_t{1} << order;
-}
-
 }  // namespace
 
 std::optional<FrameNo> PageAllocator::SlowPath(const Request& request) {
@@ -61,28 +57,30 @@ std::optional<FrameNo> PageAllocator::SlowPath(const Request& request) {
   const bool can_wait = (gfp & __GFP_WAIT) != 0;
   const std::uint32_t flags =
       (can_wait ? 0U : kAllocHarder) | ((gfp & __GFP_HIGH) != 0 ? kAllocHigh : 0U);
-  std::int64_t reclaimed = 0;
+  const RetryRule::Request ask{gfp, request.order, request.zonelist, flags};
+  RetryRule::State state;
   for (;;) {
     if (mm_.nodes.size() > 1 && (gfp & GFP_THISNODE) == GFP_THISNODE) return Fail(request);
     WakeKswapds(request);
     if (const auto n = Walk(request, Mark::kMin, flags)) return n;
-    for (;;) {
+    auto next = RetryRule::Next::kReclaim;
+    while (next == RetryRule::Next::kReclaim) {
       if (MayUseEverything(Current())) return WithoutWatermarks(request);
       if (!can_wait) return Fail(request);
       const std::int64_t progress = Reclaim(request);
       if (progress != 0) {
         if (const auto n = Walk(request, Mark::kMin, flags)) return n;
-      } else if ((gfp & __GFP_FS) != 0 && (gfp & __GFP_NORETRY) == 0) {
-        std::optional<FrameNo> page;
-        const AfterOom after = TryOom(request, page);
-        if (after == AfterOom::kPage) return page;
-        if (after == AfterOom::kFail) return Fail(request);
-        break;
       }
-      reclaimed += progress;
-      if (!MayRetry(gfp, request.order, reclaimed)) return Fail(request);
-      NapHz50();
+      next = retry_->AfterReclaim(ask, progress, state);
+      if (next == RetryRule::Next::kReclaim) NapHz50(request);
     }
+    if (next == RetryRule::Next::kFail) return Fail(request);
+    if (next == RetryRule::Next::kWalk) continue;
+    std::optional<FrameNo> page;
+    const AfterOom after = TryOom(request, ask, page);
+    if (after == AfterOom::kPage) return page;
+    if (after == AfterOom::kFail) return Fail(request);
+    if (!retry_->AfterOom(state)) continue;
     if (const auto n = Walk(request, Mark::kLow, 0)) return n;
   }
 }
@@ -93,7 +91,7 @@ std::optional<FrameNo> PageAllocator::WithoutWatermarks(const Request& request) 
   for (;;) {
     if (const auto n = Walk(request, Mark::kMin, kAllocNoWatermarks)) return n;
     if ((request.gfp & __GFP_NOFAIL) == 0) return Fail(request);
-    NapHz50();
+    NapHz50(request);
   }
 }
 
@@ -111,7 +109,7 @@ std::int64_t PageAllocator::Reclaim(const Request& request) {
 }
 
 // Step 9.
-PageAllocator::AfterOom PageAllocator::TryOom(const Request& request,
+PageAllocator::AfterOom PageAllocator::TryOom(const Request& request, const RetryRule::Request& ask,
                                               std::optional<FrameNo>& page) {
   PS_CHECK(mm_.oom != nullptr, "out of memory on a machine without an OOM killer");
   const OomZonesLock lock(*mm_.oom, request.zonelist, mm_.policy.alloc.oom_lock);
@@ -123,8 +121,16 @@ PageAllocator::AfterOom PageAllocator::TryOom(const Request& request,
   // At the high mark: only if a kill under way has freed a good deal may this one be spared.
   page = Walk(request, Mark::kHigh, 0);
   if (page) return AfterOom::kPage;
-  if (request.order > kPageAllocCostlyOrder) return AfterOom::kFail;
-  mm_.oom->OutOfMemory(request.zonelist, request.gfp, request.order);
+  switch (retry_->MayKill(ask)) {
+    case RetryRule::Kill::kFail:
+      return AfterOom::kFail;
+    case RetryRule::Kill::kSpare:
+      CondResched();
+      break;
+    case RetryRule::Kill::kYes:
+      mm_.oom->OutOfMemory(request.zonelist, request.gfp, request.order);
+      break;
+  }
   return AfterOom::kRestart;
 }
 
@@ -142,8 +148,9 @@ void PageAllocator::WakeKswapds(const Request& request) {
   }
 }
 
-void PageAllocator::NapHz50() {
+void PageAllocator::NapHz50(const Request& request) {
   const Ns nap{kSecond.n / 50};
+  if (mm_.gate != nullptr && mm_.gate->RetryNap(*request.zonelist.front())) return;
   if (mm_.writeback != nullptr) {
     mm_.writeback->CongestionWait(IoDirection::kWrite, nap);
   } else {

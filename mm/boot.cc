@@ -1,7 +1,6 @@
 // Putting a whole machine together: every part of MemoryManager, and the daemons that keep it
 // going.
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "mm/address_space.h"
 #include "mm/block_device.h"
 #include "mm/kswapd.h"
@@ -38,11 +37,6 @@ absl::StatusOr<std::unique_ptr<MemoryManager>> MemoryManager::Boot(Engine& engin
   auto mm = BootForTest(engine, std::move(config));
   if (!mm.ok()) return mm.status();
   (*mm)->BuildParts();
-  if ((*mm)->gate == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("throttle.gate = \"",
-                                                   (*mm)->policy.throttle.gate, "\": allowed are ",
-                                                   absl::StrJoin(KnownGates(), ", ")));
-  }
   return mm;
 }
 
@@ -75,6 +69,7 @@ void MemoryManager::StartDaemons() {
     engine.Spawn({.name = "disk", .allowed = config.device_cpus, .daemon = true},
                  [this] { disk->Run(); });
   }
+  oom->StartDaemons();
   for (std::size_t i = 0; i < engine.online_cpus(); ++i) {
     const CpuId cpu{static_cast<int>(i)};
     CpuMask only;

@@ -22,6 +22,8 @@ constexpr Ns kNap{kSecond.n / 10};
 constexpr std::int64_t kPlentyFactor = 8;
 // Scanned this many times over without success, with nothing from slab: all unreclaimable.
 constexpr std::int64_t kHopelessFactor = 6;
+// So long at most a kswapd that changes nothing does not look whether somebody else has.
+constexpr std::int64_t kIdleNs = 100'000;
 
 void Set(Zone& zone, ZoneFlag flag) { zone.flags.fetch_or(flag, std::memory_order_relaxed); }
 
@@ -34,6 +36,7 @@ struct Kswapd::Pass {
   std::int64_t total_scanned = 0;
   std::int64_t lru_pages = 0;
   bool all_ok = false;
+  bool slab_shrunk = false;
   std::vector<int> temp_priority{};  // by position in PgData::zones
 };
 
@@ -63,6 +66,10 @@ void Kswapd::Wake(Zone& zone, int order) {
   while (seen < order &&
          !max_order_.compare_exchange_weak(seen, order, std::memory_order_relaxed)) {
   }
+  WakeIfAsleep();
+}
+
+void Kswapd::WakeIfAsleep() {
   // A kswapd that is awake is not told: it does not sleep before all zones are fine.
   if (!sleeping_.load()) return;
   wakes_.fetch_add(1);
@@ -74,6 +81,7 @@ void Kswapd::Run() {
   for (;;) {
     sleeping_.store(true);  // before the look at max_order_: a request that comes later wakes us
     const std::uint64_t seen = wakes_.load();
+    mm_.gate->BeforeKswapdSleeps(node_);
     const int wanted = max_order_.exchange(0);
     if (order < wanted) {
       order = wanted;
@@ -94,22 +102,52 @@ std::int64_t Kswapd::RunOnce(int order) {
                    .caller = ReclaimCaller::kKswapd,
                    .swappiness = mm_.policy.reclaim.swappiness}};
   std::int64_t reclaimed = 0;
+  std::int64_t idle_passes = 0;
   for (;;) {
     if (!mm_.gate->kswapd_accumulates()) {
       reclaimed += pass.sc.nr_reclaimed;
       pass.sc.nr_reclaimed = 0;
     }
     pass.total_scanned = 0;
+    pass.slab_shrunk = false;
     pass.sc.may_writepage = !mm_.policy.reclaim.laptop_mode;
     pass.temp_priority.assign(node_.zones.size(), kDefPriority);
     mm_.vmstat->Count(VmEvent::kPageoutrun);
+    const std::int64_t scan_state = ScanState();
+    const std::int64_t reclaimed_before = pass.sc.nr_reclaimed;
+    const std::int64_t busy = Current().stime;
     DescendPriorities(pass);
     for (std::size_t i = 0; i < node_.zones.size(); ++i) {
       node_.zones[i]->prev_priority.store(pass.temp_priority[i], std::memory_order_relaxed);
     }
     if (pass.all_ok) return reclaimed + pass.sc.nr_reclaimed;
+    if (pass.total_scanned == 0 && pass.sc.nr_reclaimed == reclaimed_before && !pass.slab_shrunk &&
+        ScanState() == scan_state) {
+      SkipIdlePasses({Current().stime - busy}, idle_passes);
+    } else {
+      idle_passes = 0;
+    }
     Yield();
   }
+}
+
+std::int64_t Kswapd::ScanState() const {
+  std::int64_t sum = 0;
+  for (const Zone* zone : node_.zones) {
+    for (const auto* quota : {&zone->nr_scan_active, &zone->nr_scan_inactive,
+                              &zone->nr_scan_file[0], &zone->nr_scan_file[1]}) {
+      sum += quota->load(std::memory_order_relaxed);
+    }
+  }
+  return sum;
+}
+
+// The next pass would do the same, and so on until another CPU has changed something (ADR 0012).
+void Kswapd::SkipIdlePasses(Ns cost, std::int64_t& passes) {
+  const std::int64_t most = kIdleNs / std::max<std::int64_t>(1, cost.n);
+  passes = std::clamp<std::int64_t>(2 * passes, 1, std::max<std::int64_t>(1, most));
+  mm_.vmstat->Count(VmEvent::kPageoutrun, passes);
+  Charge(cost * passes);
 }
 
 int Kswapd::HighestShortZone(int priority, int order, ScanControl& sc) {
@@ -134,6 +172,7 @@ void Kswapd::DescendPriorities(Pass& pass) {
       pass.lru_pages += mm_.reclaimer->LruPages(*node_.zones[static_cast<std::size_t>(i)]);
     }
     for (int i = 0; i <= end; ++i) BalanceZone(i, end, priority, pass);
+    mm_.gate->AfterKswapdPass(node_);
     if (pass.all_ok) return;
     if (pass.total_scanned != 0 && priority < kNapBelowPriority) {
       mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
@@ -160,6 +199,7 @@ void Kswapd::BalanceZone(int position, int end, int priority, Pass& pass) {
   if (!fine(kPlentyFactor * zone.watermark.high)) mm_.reclaimer->ShrinkZone(priority, zone, sc);
   const SlabProgress slab = mm_.slab->Shrink(sc.nr_scanned, GFP_KERNEL, pass.lru_pages);
   sc.nr_reclaimed += slab.pages;
+  if (slab.objects > 0) pass.slab_shrunk = true;
   pass.total_scanned += sc.nr_scanned;
   if (zone.Has(kZoneAllUnreclaimable)) return;
   if (mm_.policy.reclaim.all_unreclaimable && slab.objects == 0 &&

@@ -23,6 +23,8 @@ class Kswapd {
   // wakeup_kswapd for one zone of this node; `order` of the failed request. From any task; cheap if
   // the zone is above its low mark.
   void Wake(Zone& zone, int order);
+  // Wakes it if it sleeps, whatever its zones have.
+  void WakeIfAsleep();
 
   // One balance_pgdat: returns once every zone of the node is above its high mark for `order`;
   // sleeps in reclaim. By the kswapd task, which has PF_MEMALLOC, PF_SWAPWRITE and PF_KSWAPD. Pages
@@ -42,6 +44,11 @@ class Kswapd {
   void BalanceZone(int position, int end, int priority, Pass& pass);
   // Priorities 12..0; pass.all_ok tells whether all zones were fine at the end.
   void DescendPriorities(Pass& pass);
+  // What a pass that does something changes: the zones' scan accumulators.
+  [[nodiscard]] std::int64_t ScanState() const;
+  // Charges and counts passes that would change nothing, twice as many as last time: `passes`.
+  // `cost`: of one.
+  void SkipIdlePasses(Ns cost, std::int64_t& passes);
 
   MemoryManager& mm_;
   PgData& node_;

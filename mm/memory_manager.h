@@ -6,6 +6,7 @@
 // file and takes a MemoryManager& at construction; none calls another in its constructor.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -63,15 +64,21 @@ struct MmConfig {
   std::vector<CpuMask> kswapd_cpus;  // by node position; empty mask: the node's online CPUs
 };
 
+enum NodeFlag : std::uint32_t {
+  kNodeCongested = 1,  // every dirty page of the last batch could not be written
+  kNodeWriteback = 2,  // every page of the last batch was being written
+};
+
 // One node: its zones, its zonelists and its kswapd.
 struct PgData {
   NodeId id;
   int position = 0;
-  int memory_node = 0;             // position of the nearest node with memory: itself, usually
-  std::vector<Zone*> zones;        // populated ones, by ascending zone index
-  std::vector<Zone*> zonelist;     // of all nodes, in fallback order, all zone indices
-  std::vector<Zone*> own_list;     // this node only (__GFP_THISNODE)
-  std::unique_ptr<Kswapd> kswapd;  // nullptr on a node without memory
+  int memory_node = 0;                  // position of the nearest node with memory: itself, usually
+  std::vector<Zone*> zones;             // populated ones, by ascending zone index
+  std::vector<Zone*> zonelist;          // of all nodes, in fallback order, all zone indices
+  std::vector<Zone*> own_list;          // this node only (__GFP_THISNODE)
+  std::unique_ptr<Kswapd> kswapd;       // nullptr on a node without memory
+  std::atomic<std::uint32_t> flags{0};  // of later kernels: NodeFlag
 };
 
 class MemoryManager {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mm/gfp.h"
+#include "mm/throttle.h"
 
 namespace pagestorm::mm {
 namespace {
@@ -25,12 +26,10 @@ absl::Status Contradiction(const char* one, const char* other) {
   if (absl::Status status = (expression); !status.ok()) return status
 
 absl::Status CheckThrottle(const ThrottlePolicy& throttle) {
-  if (throttle.gate.empty()) {
-    return absl::InvalidArgumentError("throttle.gate = \"\": must name a gate");
-  }
+  PS_RETURN_IF_ERROR(CheckGates(throttle.gate));
   PS_RETURN_IF_ERROR(AtLeast("throttle.cutoff_mult", throttle.cutoff_mult, 0));
   PS_RETURN_IF_ERROR(AtLeast("throttle.cutoff_mark_mult", throttle.cutoff_mark_mult, 0));
-  if (throttle.gate == "throttle" && throttle.scope == ThrottleScope::kOff) {
+  if (HasGate(throttle.gate, "throttle") && throttle.scope == ThrottleScope::kOff) {
     return Contradiction("throttle.gate = \"throttle\"", "throttle.scope = \"off\"");
   }
   return absl::OkStatus();

@@ -8,6 +8,8 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -27,10 +29,13 @@ enum class CutoffClass : std::uint8_t { kFirstZone, kHighest, kRequest };
 enum class LastChecked : std::uint8_t { kPerCall, kPerZone };
 enum class PgfreeReader : std::uint8_t { kUnlocked, kHotplugReadLocked, kDisabled };
 
-// The gate in front of zone reclaim. gate names the policy object: "none", "throttle", later
-// "too_many_isolated", "pfmemalloc", "reclaim_throttle", or a user's own.
+// The gate in front of zone reclaim. gate names the policy object: "none", one of
+// mm/builtin_gates.h, a user's own, or several joined by "+". The members after gate_knobs are
+// those of the gate "throttle".
 struct ThrottlePolicy {
   std::string gate = "none";
+  // Knobs of registered gates, by "<gate>.<knob>", where they differ from the gate's default.
+  std::map<std::string, std::int64_t, std::less<>> gate_knobs{};
   ThrottleScope scope = ThrottleScope::kZone;
   std::int64_t limit = 3;  // no minimum, no maximum: 0 hangs every gated task, negative disables
   ThrottleLimitRule limit_rule = ThrottleLimitRule::kFixed;
@@ -56,6 +61,9 @@ struct ThrottlePolicy {
 
 struct ReclaimPolicy {
   bool split_lru = false;
+  // Split LRU: a visit adds one page to every list's quota, as 2.6.26 does with its one pair of
+  // lists; not so when the split was merged (ADR 0012).
+  bool split_quota_plus_one = false;
   std::int64_t swappiness = 60;
   std::int64_t page_cluster = 3;
   bool laptop_mode = false;
@@ -88,8 +96,15 @@ struct WatermarkPolicy {
   bool huge_pages = false;                   // transparent huge pages raise the default
 };
 
+// When an allocation tries again after reclaim and when it calls the OOM killer (mm/alloc_retry.h).
+enum class AllocRetry : std::uint8_t {
+  kUntilNoProgress,  // 2.6.26: after any progress
+  kSixteenRounds,    // 4.7: while reclaim could still lift a zone above its min mark
+};
+
 struct AllocPolicy {
   WatermarkPolicy watermark;
+  AllocRetry retry = AllocRetry::kUntilNoProgress;
   std::int64_t min_free_kbytes = 0;  // 0: computed
   std::array<std::int64_t, 3> lowmem_reserve_ratio{256, 256, 32};
   std::int64_t percpu_pagelist_fraction = 0;    // 0: off; else >= 8
@@ -107,7 +122,12 @@ struct DirtyPolicy {
   std::int64_t dirty_ratio = 10;
 };
 
+// How far the right to call the OOM killer reaches: the zones of the request, or the machine (4.7).
+enum class OomLock : std::uint8_t { kZones, kMachine };
+
 struct OomPolicy {
+  OomLock lock = OomLock::kZones;
+  bool reaper = false;  // 4.6: a kernel thread frees the victim's memory
   int panic_on_oom = 0;
   bool oom_kill_allocating_task = false;
   bool oom_dump_tasks = false;

@@ -64,6 +64,8 @@ struct MmStruct {
   std::vector<std::unique_ptr<Area>> areas;  // ascending
   std::uint32_t next_page = 1;               // where the next area begins
   KernelPages kernel;
+  std::atomic<int> users{1};          // those who will call AddressSpaces::Destroy()
+  std::atomic<bool> oom_skip{false};  // reaped, or given up on
 
   std::atomic<std::int64_t> total_vm{0};
   std::atomic<std::int64_t> rss{0};

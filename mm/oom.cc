@@ -4,11 +4,14 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_format.h"
 #include "core/check.h"
+#include "core/sleep_lock.h"
 #include "core/spin_lock.h"
 #include "mm/address_space.h"
 #include "mm/lru.h"
+#include "mm/oom_reaper.h"
 #include "mm/oom_report.h"
 #include "mm/oom_select.h"
 #include "mm/reclaim.h"
@@ -32,11 +35,17 @@ class OomKiller2008 final : public OomKiller {
       : mm_(mm),
         tasklist_lock_(mm.engine, LockRank::kTaskList, "tasklist_lock"),
         zone_scan_lock_(mm.engine, LockRank::kOomScan, "zone_scan_lock"),
-        snapshots_mu_(mm.engine.kind()) {}
+        oom_lock_(mm.engine, "oom_lock"),
+        snapshots_mu_(mm.engine.kind()) {
+    if (!mm.policy.oom.reaper) return;
+    reaper_ = std::make_unique<OomReaper>(mm, oom_lock_, [this](TaskId id) { return Pin(id); });
+  }
 
   bool TryLockZones(std::span<Zone* const> zonelist) override;
-  void UnlockZones(std::span<Zone* const> zonelist) override;
+  // Held since TryLockZones() said so, which the analysis cannot follow through the policy.
+  void UnlockZones(std::span<Zone* const> zonelist) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void OutOfMemory(std::span<Zone* const> zonelist, Gfp gfp, int order) override;
+  void StartDaemons() override;
   [[nodiscard]] std::int64_t kills() const override { return kills_.load(); }
   [[nodiscard]] bool panicked() const override { return panicked_.load(); }
   void AllocationFailure(Gfp gfp, int order) override;
@@ -62,20 +71,25 @@ class OomKiller2008 final : public OomKiller {
   bool KillLocked(TaskMm& task);
   void NoteKill(const TaskMm& victim);
   [[nodiscard]] TaskMm* PartOfLocked(TaskId id);
+  // The space of a registered task, with one more user; nullptr: it has none any more.
+  [[nodiscard]] MmStruct* Pin(TaskId id);
 
   MemoryManager& mm_;
   SpinLock tasklist_lock_;  // guards tasks_, and parent, children and space of registered tasks
   TaskList tasks_;
   SpinLock zone_scan_lock_;  // guards kZoneOomLocked of all zones
+  SleepMutex oom_lock_;      // OomLock::kMachine; the reaper
+  std::unique_ptr<OomReaper> reaper_;
   std::atomic<std::int64_t> kills_{0};
   std::atomic<bool> panicked_{false};
   mutable RawLock snapshots_mu_;
   std::vector<Snapshot> snapshots_;
 };
 
-// --- zone OOM locks ---
+// --- the right to decide ---
 
 bool OomKiller2008::TryLockZones(std::span<Zone* const> zonelist) {
+  if (mm_.policy.oom.lock == OomLock::kMachine) return oom_lock_.try_lock();
   SpinGuard guard(zone_scan_lock_);
   for (const Zone* zone : zonelist) {
     if (zone->Has(kZoneOomLocked)) return false;
@@ -85,6 +99,7 @@ bool OomKiller2008::TryLockZones(std::span<Zone* const> zonelist) {
 }
 
 void OomKiller2008::UnlockZones(std::span<Zone* const> zonelist) {
+  if (mm_.policy.oom.lock == OomLock::kMachine) return oom_lock_.unlock();
   SpinGuard guard(zone_scan_lock_);
   for (Zone* zone : zonelist) {
     zone->flags.fetch_and(~std::uint32_t{kZoneOomLocked}, std::memory_order_relaxed);
@@ -179,6 +194,7 @@ bool OomKiller2008::KillLocked(TaskMm& task) {
   mm_.dmesg->Print(
       absl::StrFormat("Killed process %d (%s)\n", task.task->id.n, CommOf(*task.task)));
   mm_.engine.Kill(*task.task, /*memdie=*/true);
+  if (reaper_ != nullptr) reaper_->Queue(task.task->id, CommOf(*task.task));
   for (const auto& [id, other] : tasks_) {
     if (other != &task && other->space == task.space) {
       mm_.engine.Kill(*other->task, /*memdie=*/false);
@@ -239,6 +255,19 @@ MmStruct* OomKiller2008::TakeSpace(TaskMm& task) {
   SpinGuard guard(tasklist_lock_);
   task.exiting.store(true, std::memory_order_relaxed);
   return std::exchange(task.space, nullptr);
+}
+
+MmStruct* OomKiller2008::Pin(TaskId id) {
+  SpinGuard guard(tasklist_lock_);
+  const TaskMm* part = PartOfLocked(id);
+  if (part == nullptr || part->space == nullptr) return nullptr;
+  mm_.spaces->Pin(*part->space);
+  return part->space;
+}
+
+void OomKiller2008::StartDaemons() {
+  if (reaper_ == nullptr) return;
+  mm_.engine.Spawn({.name = "oom_reaper", .daemon = true}, [this] { reaper_->Run(); });
 }
 
 std::vector<OomKiller::Snapshot> OomKiller2008::snapshots() const {

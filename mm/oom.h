@@ -39,13 +39,16 @@ struct TaskMm {
 class OomKiller {
  public:
   virtual ~OomKiller() = default;
-  // Zone OOM locks of all zones of the list; false: one was taken already.
+  // The right to decide: the zone OOM locks of all zones of the list, or (OomLock::kMachine) the
+  // machine's one lock. False: somebody has it, or one of them.
   virtual bool TryLockZones(std::span<Zone* const> zonelist) = 0;
   virtual void UnlockZones(std::span<Zone* const> zonelist) = 0;
   // out_of_memory: selects, reports into dmesg, kills; then sleeps one jiffy unless the caller is
   // dying itself. With nothing left to kill the machine panics: dmesg says so and the run is asked
   // to stop.
   virtual void OutOfMemory(std::span<Zone* const> zonelist, Gfp gfp, int order) = 0;
+  // Spawns the reaper, where there is one.
+  virtual void StartDaemons() {}
   [[nodiscard]] virtual std::int64_t kills() const = 0;
   [[nodiscard]] virtual bool panicked() const = 0;
   // "page allocation failure" and the memory report for a failed request, rate-limited; not with

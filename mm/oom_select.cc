@@ -58,6 +58,7 @@ OomChoice SelectBadTask(const MemoryManager& mm, const TaskList& tasks) {
   for (const auto& [id, task] : tasks) {
     looked_at += 1 + static_cast<std::int64_t>(task->children.size());
     if (task->space == nullptr || task->is_init) continue;
+    if (mm.spaces->SkippedForOom(*task->space)) continue;  // reaped: nothing more to wait for
     if (task->task->memdie.load(std::memory_order_acquire)) {
       choice = {.kind = OomChoice::Kind::kWait};
       break;

@@ -6,7 +6,7 @@
 
 namespace pagestorm::mm {
 
-PageAllocator::PageAllocator(MemoryManager& mm) : mm_(mm) {}
+PageAllocator::PageAllocator(MemoryManager& mm) : mm_(mm), retry_(MakeRetryRule(mm)) {}
 
 int PageAllocator::GfpZone(Gfp gfp) const {
   const numa::ZoneLayout& layout = mm_.layout();
@@ -42,11 +42,17 @@ int PageAllocator::effective_pageblock_order() const { return mm_.policy.alloc.p
 
 bool PageAllocator::WatermarkOk(const Zone& zone, int order, std::int64_t mark, int classzone,
                                 std::uint32_t alloc_flags) const {
+  return WatermarkOkWith(mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages), zone, order, mark,
+                         classzone, alloc_flags);
+}
+
+bool PageAllocator::WatermarkOkWith(std::int64_t free, const Zone& zone, int order,
+                                    std::int64_t mark, int classzone,
+                                    std::uint32_t alloc_flags) const {
   std::int64_t min = mark;
   if ((alloc_flags & kAllocHigh) != 0) min -= min / 2;
   if ((alloc_flags & kAllocHarder) != 0) min -= min / 4;
-  std::int64_t free =
-      mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages) - (std::int64_t{1} << order) + 1;
+  free -= (std::int64_t{1} << order) - 1;
   if (free <= min + zone.lowmem_reserve[static_cast<std::size_t>(classzone)]) return false;
   // Blocks too small to serve the request do not count, and the larger the order the less must
   // remain.

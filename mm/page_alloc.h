@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/task.h"
 #include "core/units.h"
+#include "mm/alloc_retry.h"
 #include "mm/gfp.h"
 #include "mm/memory_manager.h"
 #include "mm/page_frame.h"
@@ -34,6 +36,10 @@ class PageAllocator {
   // zone_watermark_ok (spec 2.5): lock-free, approximate counters. Charges nothing, runs anywhere.
   [[nodiscard]] bool WatermarkOk(const Zone& zone, int order, std::int64_t mark, int classzone,
                                  std::uint32_t alloc_flags) const;
+  // The same as if that many pages were free.
+  [[nodiscard]] bool WatermarkOkWith(std::int64_t free, const Zone& zone, int order,
+                                     std::int64_t mark, int classzone,
+                                     std::uint32_t alloc_flags) const;
   // The zone index of a request; its migrate type.
   [[nodiscard]] int GfpZone(Gfp gfp) const;
   [[nodiscard]] static MigrateType MigrateTypeOf(Gfp gfp);
@@ -98,10 +104,11 @@ class PageAllocator {
   std::optional<FrameNo> WithoutWatermarks(const Request& request);
   std::int64_t Reclaim(const Request& request);
   enum class AfterOom : std::uint8_t { kRestart, kPage, kFail };
-  AfterOom TryOom(const Request& request, std::optional<FrameNo>& page);
+  AfterOom TryOom(const Request& request, const RetryRule::Request& ask,
+                  std::optional<FrameNo>& page);
   std::optional<FrameNo> Fail(const Request& request);
   void WakeKswapds(const Request& request);
-  void NapHz50();
+  void NapHz50(const Request& request);
 
   void FreeUnreferenced(FrameNo n, int order, bool cold);
   void ComputeMarks(Zone& zone);
@@ -109,6 +116,7 @@ class PageAllocator {
   [[nodiscard]] std::int64_t TotalPresent() const;
 
   MemoryManager& mm_;
+  const std::unique_ptr<RetryRule> retry_;
   std::vector<int> cpu_node_;         // by CpuId, service CPUs too: node position
   std::vector<Zonelists> zonelists_;  // by node position
   Relaxed<std::int64_t> min_free_kbytes_ = 0;

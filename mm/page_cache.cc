@@ -11,6 +11,7 @@
 #include "mm/frame_ref.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
+#include "mm/throttle.h"
 #include "mm/vmstat.h"
 #include "mm/writeback.h"
 
@@ -268,7 +269,10 @@ void PageCache::OnComplete(IoDirection direction, FrameNo n) {
   }
   // A page that was written to meanwhile is dirty and will come again.
   if (content != nullptr) content->store(mm_.frames.Stamp(n), std::memory_order_relaxed);
-  if (frame.TestAndClear(kPageReclaim)) mm_.pagevecs->RotateReclaimable(n);
+  if (frame.TestAndClear(kPageReclaim)) {
+    mm_.gate->NoteWritten(mm_.ZoneOf(n));
+    mm_.pagevecs->RotateReclaimable(n);
+  }
   EndWrite(n);
 }
 

@@ -6,6 +6,7 @@
 #include "mm/memory_manager.h"
 #include "mm/page_alloc.h"
 #include "mm/swap.h"
+#include "mm/throttle.h"
 
 namespace pagestorm::mm {
 namespace {
@@ -31,11 +32,16 @@ std::int64_t PresentPages(const PgData& node) {
   return sum;
 }
 
+bool Shown(const MemoryManager& mm, ZoneStat stat) {
+  return ZoneStatPrinted(stat, mm.policy.reclaim.split_lru) ||
+         (mm.gate != nullptr && mm.gate->Shows(stat));
+}
+
 void AppendCounters(std::string& out, const MemoryManager& mm, const Zone& zone) {
   const bool split = mm.policy.reclaim.split_lru;
   for (std::size_t i = 0; i < kZoneStats; ++i) {
     const auto stat = static_cast<ZoneStat>(i);
-    if (!ZoneStatPrinted(stat, split)) continue;
+    if (!Shown(mm, stat)) continue;
     StrAppendFormat(&out, "    %-12s %d\n", std::string(ZoneStatName(stat, split)),
                     mm.vmstat->Read(zone.ordinal, stat));
   }
@@ -143,13 +149,13 @@ std::string ProcVmstat(const MemoryManager& mm) {
   std::string out;
   for (std::size_t i = 0; i < kZoneStats; ++i) {
     const auto stat = static_cast<ZoneStat>(i);
-    if (!ZoneStatPrinted(stat, split)) continue;
+    if (!Shown(mm, stat)) continue;
     StrAppendFormat(&out, "%s %d\n", std::string(ZoneStatName(stat, split)),
                     mm.vmstat->Global(stat));
   }
   for (std::size_t i = 0; i < kVmEvents; ++i) {
     const auto event = static_cast<VmEvent>(i);
-    if (event == VmEvent::kOomKill) continue;  // not in this kernel; result.json has it
+    if (!VmEventPrinted(event) && (mm.gate == nullptr || !mm.gate->Shows(event))) continue;
     StrAppendFormat(&out, "%s %d\n", std::string(VmEventName(event)), mm.vmstat->Event(event));
   }
   return out;

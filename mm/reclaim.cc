@@ -69,18 +69,28 @@ class AtDirectGate {
 
 }  // namespace
 
-// Counts the tasks that scan.
+// Counts the tasks that scan, and the CPU time they take for it.
 class Reclaimer::InsideShrinker {
  public:
   explicit InsideShrinker(Reclaimer& reclaimer) : reclaimer_(reclaimer) {
     RaiseTo(reclaimer.reclaimers_max_, reclaimer.reclaimers_.fetch_add(1) + 1);
+    static_cast<void>(FreshNow());  // what it did before is charged before
+    entered_at_ = task_.stime;
+    task_.in_window = true;
   }
-  ~InsideShrinker() { reclaimer_.reclaimers_.fetch_sub(1); }
+  ~InsideShrinker() {
+    static_cast<void>(FreshNow());
+    task_.in_window = false;
+    reclaimer_.shrinker_cpu_ns_.fetch_add(task_.stime - entered_at_, std::memory_order_relaxed);
+    reclaimer_.reclaimers_.fetch_sub(1);
+  }
   InsideShrinker(const InsideShrinker&) = delete;
   InsideShrinker& operator=(const InsideShrinker&) = delete;
 
  private:
   Reclaimer& reclaimer_;
+  Task& task_ = Current();
+  std::int64_t entered_at_ = 0;
 };
 
 Reclaimer::Reclaimer(MemoryManager& mm)
@@ -213,6 +223,7 @@ std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList li
     reclaimed += freed;
     if (isolated.taken == 0) break;
     balance_->NoteRotated(zone, list, batch.PutBack());
+    mm_.gate->AfterPages(zone, list, sc);
   }
   return reclaimed;
 }
@@ -230,6 +241,7 @@ std::int64_t Reclaimer::ReclaimBatch(IsolatedBatch& batch, Zone& zone, ScanContr
     if (active > 0) mm_.vmstat->Count(VmEvent::kPgdeactivate, active);
   };
   deactivate();
+  sc.pages = {.taken = taken};
   std::int64_t freed = ShrinkPageList(batch, zone, sc, /*sync=*/false);
   if (freed < taken && !sc.is_kswapd() && sc.order > kPageAllocCostlyOrder) {
     mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
@@ -283,7 +295,8 @@ Reclaimer::Peaks Reclaimer::PeaksNow() const {
           .isolated_max = isolated_max_.load(std::memory_order_relaxed),
           .isolated_share_at_max_permille = isolated_share_at_max_.load(std::memory_order_relaxed),
           .isolated_share_max_permille = isolated_share_max_.load(std::memory_order_relaxed),
-          .failed_calls = failed_calls_.load(std::memory_order_relaxed)};
+          .failed_calls = failed_calls_.load(std::memory_order_relaxed),
+          .shrinker_cpu_ns = shrinker_cpu_ns_.load(std::memory_order_relaxed)};
 }
 
 void Reclaimer::NoteIsolated(std::int64_t change) {

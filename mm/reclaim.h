@@ -22,6 +22,16 @@ class ScanBalance;
 
 enum class ReclaimCaller : std::uint8_t { kDirect, kKswapd, kZoneReclaim, kMemcg };
 
+// What the pages of the last isolated batch were, while they were judged.
+struct PageCounts {
+  std::int64_t taken = 0;
+  std::int64_t dirty = 0;  // dirty ones met at row 8 or later (2.15)
+  std::int64_t congested =
+      0;  // of these, not written since the device or a reference was in the way
+  std::int64_t writeback = 0;  // already being written
+  std::int64_t immediate = 0;  // of these, for reclaim: somebody has waited for this write before
+};
+
 // What one reclaim is about (struct scan_control) plus what the gate needs.
 struct ScanControl {
   Gfp gfp = GFP_KERNEL;
@@ -35,6 +45,7 @@ struct ScanControl {
   std::int64_t nr_scanned = 0;
   std::int64_t nr_reclaimed = 0;
   std::int64_t nr_io_pages = 0;  // writes started
+  PageCounts pages{};
   // throttle
   bool may_cut_off = false;
   std::uint64_t was_freed = 0;  // PGFREE when last looked at
@@ -85,6 +96,9 @@ class Reclaimer {
         0;  // of the machine's LRU, when isolated was largest
     std::int64_t isolated_share_max_permille = 0;  // of isolated + LRU, worst zone
     std::int64_t failed_calls = 0;                 // direct reclaims without progress
+    // CPU time of tasks inside the zone shrinker, naps and waits for disks apart. What of it went
+    // into waiting for a lock is that lock's LockStats::window_wait_ns.
+    std::int64_t shrinker_cpu_ns = 0;
   };
   [[nodiscard]] Peaks PeaksNow() const;
   // By the LRU, on isolation and the end of it.
@@ -112,6 +126,7 @@ class Reclaimer {
   std::atomic<std::int64_t> isolated_share_at_max_{0};
   std::atomic<std::int64_t> isolated_share_max_{0};
   std::atomic<std::int64_t> failed_calls_{0};
+  std::atomic<std::int64_t> shrinker_cpu_ns_{0};
 };
 
 }  // namespace pagestorm::mm

@@ -167,6 +167,7 @@ class SplitBalance final : public ScanBalance {
         step >>= priority;
         step = step * (i < 2 ? ratio.anon : ratio.file) / 100;
       }
+      if (mm_.policy.reclaim.split_quota_plus_one) ++step;
       quota[i] = TakeScanQuota(Accumulator(zone, i), step, sc.swap_cluster_max);
     }
     return quota;

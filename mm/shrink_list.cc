@@ -123,6 +123,8 @@ PageListPass::Verdict PageListPass::Judge(FrameNo n) {
   may_enter_fs_ =
       (sc_.gfp & __GFP_FS) != 0 || (frame.Test(kPageSwapCache) && (sc_.gfp & __GFP_IO) != 0);
   if (frame.Test(kPageWriteback)) {  // row 3
+    ++sc_.pages.writeback;
+    if (frame.Test(kPageReclaim)) ++sc_.pages.immediate;
     if (!sync_ || !may_enter_fs_) return Verdict::kKeep;
     mm_.page_locks->WaitOnWriteback(n);
   }
@@ -163,6 +165,7 @@ PageListPass::Verdict PageListPass::Detach(PageFrame& frame, FrameNo n) {
 PageListPass::Verdict PageListPass::Clean(PageFrame& frame, FrameNo n, bool referenced,
                                           PageLockGuard& lock) {
   if (!frame.Test(kPageDirty)) return Verdict::kGoOn;
+  ++sc_.pages.dirty;
   if (sc_.order <= kPageAllocCostlyOrder && referenced) return Verdict::kKeep;  // row 8
   if (!may_enter_fs_) return Verdict::kKeep;                                    // row 9
   if (!sc_.may_writepage) return Verdict::kKeep;                                // row 10
@@ -172,8 +175,10 @@ PageListPass::Verdict PageListPass::Clean(PageFrame& frame, FrameNo n, bool refe
 PageListPass::Verdict PageListPass::Pageout(PageFrame& frame, FrameNo n, PageLockGuard& lock) {
   const int buffers = owners_.HasBuffers(n) ? 1 : 0;
   const int references = frame.refcount.load(std::memory_order_acquire) - buffers;
-  if (references != kFreeableReferences || !owners_.HasMapping(n)) return Verdict::kKeep;
-  if (!owners_.MayWrite(n)) return Verdict::kKeep;
+  if (references != kFreeableReferences || !owners_.HasMapping(n) || !owners_.MayWrite(n)) {
+    ++sc_.pages.congested;
+    return Verdict::kKeep;
+  }
   if (!frame.TestAndClear(kPageDirty)) return Verdict::kGoOn;  // somebody else cleaned it
   frame.Set(kPageReclaim);
   ++sc_.nr_io_pages;

@@ -7,6 +7,7 @@
 #include "mm/page_alloc.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
+#include "mm/throttle.h"
 #include "mm/vmstat.h"
 
 namespace pagestorm::mm {
@@ -190,7 +191,10 @@ void Swap::StartRead(SwapSlot slot, FrameNo n) {
 void Swap::OnComplete(IoDirection direction, SwapSlot slot, FrameNo n) {
   PageFrame& frame = mm_.frames[n];
   if (direction == IoDirection::kWrite) {
-    if (frame.TestAndClear(kPageReclaim)) mm_.pagevecs->RotateReclaimable(n);
+    if (frame.TestAndClear(kPageReclaim)) {
+      mm_.gate->NoteWritten(mm_.ZoneOf(n));
+      mm_.pagevecs->RotateReclaimable(n);
+    }
     EndWrite(n);
     return;
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "mm/builtin_gates.h"
 #include "mm/page_alloc.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
@@ -298,6 +299,10 @@ Gate::Peak ThrottleGate::peak() const {
     peak.waiters = std::max(peak.waiters, place.waiters_max.load(std::memory_order_relaxed));
   }
   return peak;
+}
+
+GateType ThrottleGateType() {
+  return {"throttle", [](MemoryManager& mm) { return std::make_unique<ThrottleGate>(mm); }};
 }
 
 }  // namespace pagestorm::mm

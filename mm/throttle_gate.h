@@ -39,6 +39,8 @@ class ThrottleGate final : public Gate {
   std::string Describe() const override;
   Peak peak() const override;
 
+  // What v7's sum of PGFREE reads under. Only a test writes: no CPU comes or goes here.
+  [[nodiscard]] RwSem& cpu_hotplug() { return hotplug_; }
   [[nodiscard]] std::int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
 
  private:

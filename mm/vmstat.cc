@@ -31,6 +31,7 @@ constexpr std::array<std::string_view, kZoneStats> kZoneStatNames{
     "nr_kernel_stack",
     "nr_isolated_anon",
     "nr_isolated_file",
+    "nr_throttled_written",
     "numa_hit",
     "numa_miss",
     "numa_foreign",
@@ -76,6 +77,7 @@ constexpr std::array<std::string_view, kVmEvents> kVmEventNames{
     "pageoutrun",
     "allocstall",
     "pgrotated",
+    "pgscan_direct_throttle",
     "oom_kill",
 };
 static_assert(!kZoneStatNames.back().empty() && !kVmEventNames.back().empty());
@@ -107,11 +109,16 @@ bool ZoneStatPrinted(ZoneStat stat, bool split_lru) {
     case kNrKernelStack:  // 2.6.32 on
     case kNrIsolatedAnon:
     case kNrIsolatedFile:
+    case kNrThrottledWritten:
     case kCount:
       return false;
     default:
       return true;
   }
+}
+
+bool VmEventPrinted(VmEvent event) {
+  return event != VmEvent::kOomKill && event != VmEvent::kPgscanDirectThrottle;
 }
 
 VmStat::VmStat(Engine& engine, std::size_t zones)

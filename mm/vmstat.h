@@ -42,6 +42,7 @@ enum class ZoneStat : std::uint8_t {
   kNrKernelStack,   // 2.6.32 on
   kNrIsolatedAnon,  // 2.6.32 on; kept for every kernel, printed where it exists
   kNrIsolatedFile,
+  kNrThrottledWritten,  // 5.16 on
   kNumaHit,
   kNumaMiss,
   kNumaForeign,
@@ -89,11 +90,14 @@ enum class VmEvent : std::uint8_t {
   kPageoutrun,
   kAllocstall,
   kPgrotated,
-  kOomKill,  // printed by kernels that have it; the report always does
+  kPgscanDirectThrottle,  // 3.6 on
+  kOomKill,               // printed by kernels that have it; the report always does
   kCount
 };
-// Whether /proc of the kernel shows a counter: 2.6.26 with or without split LRU.
+// Whether /proc of 2.6.26, with or without split LRU, shows a counter. What came with a later gate
+// is shown where that gate is: Gate::Shows.
 [[nodiscard]] bool ZoneStatPrinted(ZoneStat stat, bool split_lru);
+[[nodiscard]] bool VmEventPrinted(VmEvent event);
 
 inline constexpr std::size_t kZoneStats = static_cast<std::size_t>(ZoneStat::kCount);
 inline constexpr std::size_t kVmEvents = static_cast<std::size_t>(VmEvent::kCount);

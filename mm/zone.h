@@ -34,6 +34,7 @@ enum ZoneFlag : std::uint32_t {
   kZoneAllUnreclaimable = 1,
   kZoneReclaimLocked = 2,
   kZoneOomLocked = 4,
+  kZoneCongested = 8,  // 2.6.37: every dirty page of the last batch could not be written
 };
 
 struct FreeArea {

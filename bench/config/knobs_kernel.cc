@@ -1,5 +1,6 @@
 // Knobs of the kernel: mm::MmPolicy and sched::SchedPolicy, by the names the specification gives.
 #include "bench/config/knob_kinds.h"
+#include "mm/throttle.h"
 
 namespace pagestorm::bench {
 namespace {
@@ -91,8 +92,8 @@ Knob SysctlKnob() {
 
 void AddThrottle(std::vector<Knob>& knobs) {
   knobs.push_back(TextKnob("throttle.gate", kKernel, PS_FIELD(policy.throttle.gate),
-                           "the name of a registered gate (none, throttle, ...)",
-                           "the policy object in front of zone reclaim"));
+                           "names of registered gates (none, throttle, ...), joined by +",
+                           "the policy objects in front of zone reclaim"));
   Int(knobs, "throttle.limit", -2'147'483'648, 2'147'483'647, PS_FIELD(policy.throttle.limit),
       "tasks that may reclaim a zone at once; 0 hangs them all, negative: no limit");
   AddThrottleChoices(knobs);
@@ -119,9 +120,40 @@ void AddThrottle(std::vector<Knob>& knobs) {
   knobs.push_back(SysctlKnob());
 }
 
+// throttle.<gate>.<knob>: what each registered gate brings along.
+Knob KnobOfGate(const mm::GateType& type, const mm::GateKnob& knob) {
+  const std::string key = type.name + "." + knob.name;
+  return {"throttle." + key,
+          kKernel,
+          knob.is_switch ? "true, false" : RangeText(knob.low, knob.high),
+          knob.doc,
+          [key, knob](const RunConfig& c) {
+            const auto set = c.policy.throttle.gate_knobs.find(key);
+            const std::int64_t value =
+                set == c.policy.throttle.gate_knobs.end() ? knob.value : set->second;
+            return knob.is_switch ? Value::Bool(value != 0) : Value::Int(value);
+          },
+          [key, knob](RunConfig& c, const Value& v) {
+            const bool fits = knob.is_switch ? v.kind == Value::Kind::kBool
+                                             : v.kind == Value::Kind::kInt &&
+                                                   v.integer >= knob.low && v.integer <= knob.high;
+            if (!fits) return false;
+            c.policy.throttle.gate_knobs[key] = knob.is_switch ? (v.boolean ? 1 : 0) : v.integer;
+            return true;
+          }};
+}
+
+void AddGates(std::vector<Knob>& knobs) {
+  for (const mm::GateType* type : mm::KnownGates()) {
+    for (const mm::GateKnob& knob : type->knobs) knobs.push_back(KnobOfGate(*type, knob));
+  }
+}
+
 void AddReclaim(std::vector<Knob>& knobs) {
   Bool(knobs, "reclaim.split_lru", PS_FIELD(policy.reclaim.split_lru),
        "separate LRU lists for anonymous and file pages (2.6.28)");
+  Bool(knobs, "reclaim.split_quota_plus_one", PS_FIELD(policy.reclaim.split_quota_plus_one),
+       "split LRU: each visit adds a page to every list's quota, however short the list");
   Int(knobs, "reclaim.swappiness", 0, 100, PS_FIELD(policy.reclaim.swappiness), "vm.swappiness");
   Int(knobs, "reclaim.page_cluster", 0, 10, PS_FIELD(policy.reclaim.page_cluster),
       "vm.page-cluster: log2 of the pages read ahead from swap");
@@ -212,7 +244,12 @@ void AddAlloc(std::vector<Knob>& knobs) {
       "bytes of the emulated kernel's own page descriptors");
   Int(knobs, "alloc.pageblock_order", 0, 10, PS_FIELD(policy.alloc.pageblock_order),
       "log2 of the pages that share a migrate type");
-  Bool(knobs, "alloc.oom_lock", PS_FIELD(policy.alloc.oom_lock), "one OOM killer a zone at a time");
+  knobs.push_back(EnumKnob<mm::AllocRetry>(
+      "alloc.retry", kKernel,
+      {{"2.6.26", mm::AllocRetry::kUntilNoProgress}, {"4.7", mm::AllocRetry::kSixteenRounds}},
+      PS_FIELD(policy.alloc.retry),
+      "after reclaim: OOM once it makes no progress, or (4.7) once it could not help any more"));
+  Bool(knobs, "alloc.oom_lock", PS_FIELD(policy.alloc.oom_lock), "one OOM decision at a time (oom.lock); false: none is kept out");
   AddWatermark(knobs);
 }
 
@@ -221,6 +258,13 @@ void AddRest(std::vector<Knob>& knobs) {
       "vm.dirty_background_ratio, percent");
   Int(knobs, "dirty.dirty_ratio", 0, 100, PS_FIELD(policy.dirty.dirty_ratio),
       "vm.dirty_ratio, percent");
+  knobs.push_back(
+      EnumKnob<mm::OomLock>("oom.lock", kKernel,
+                            {{"zones", mm::OomLock::kZones}, {"machine", mm::OomLock::kMachine}},
+                            PS_FIELD(policy.oom.lock),
+                            "one OOM decision at a time for the zones of a list, or at all (4.7)"));
+  Bool(knobs, "oom.reaper", PS_FIELD(policy.oom.reaper),
+       "a kernel thread frees the memory of OOM victims (4.6)");
   Int(knobs, "oom.panic_on_oom", 0, 2, PS_FIELD(policy.oom.panic_on_oom), "vm.panic_on_oom");
   Bool(knobs, "oom.oom_kill_allocating_task", PS_FIELD(policy.oom.oom_kill_allocating_task),
        "vm.oom_kill_allocating_task");
@@ -290,6 +334,7 @@ std::vector<Knob> KernelKnobs() {
       knobs, "hz", 24, 10'000, [](auto& c) -> auto& { return c.policy.hz; },
       "timer interrupts a second; a jiffy is 1 s / hz");
   AddThrottle(knobs);
+  AddGates(knobs);
   AddReclaim(knobs);
   AddAlloc(knobs);
   AddRest(knobs);

@@ -192,6 +192,21 @@ Sample Emulator::TakeSample() {
 
 // --- kernel parameters ---
 
+// Knobs of the chosen gates that have a file in /proc/sys/vm.
+std::vector<mm::GateKnob> SysctlsOf(const mm::ThrottlePolicy& throttle) {
+  std::vector<mm::GateKnob> knobs;
+  if (mm::HasGate(throttle.gate, "throttle") && !throttle.sysctl.empty()) {
+    knobs.push_back({.low = INT32_MIN, .high = INT32_MAX, .sysctl = throttle.sysctl});
+  }
+  for (const mm::GateType* type : mm::KnownGates()) {
+    if (!mm::HasGate(throttle.gate, type->name)) continue;
+    for (const mm::GateKnob& knob : type->knobs) {
+      if (!knob.sysctl.empty()) knobs.push_back(knob);
+    }
+  }
+  return knobs;
+}
+
 absl::Status CheckSysctl(const RunConfig& config, const SysctlWrite& write) {
   std::string name = write.name;
   if (name.rfind("vm.", 0) == 0) name = name.substr(3);
@@ -199,15 +214,16 @@ absl::Status CheckSysctl(const RunConfig& config, const SysctlWrite& write) {
   if (name == "min_free_kbytes" && write.value >= 0 && write.value <= kMinFreeKbytesMax) {
     return absl::OkStatus();
   }
-  const std::string& limit = config.policy.throttle.sysctl;
-  const bool gated = config.policy.throttle.gate == "throttle" && !limit.empty();
-  if (gated && name == limit && write.value >= INT32_MIN && write.value <= INT32_MAX) {
-    return absl::OkStatus();
+  std::string others;
+  for (const mm::GateKnob& knob : SysctlsOf(config.policy.throttle)) {
+    if (name == knob.sysctl && write.value >= knob.low && write.value <= knob.high) {
+      return absl::OkStatus();
+    }
+    absl::StrAppend(&others, ", vm.", knob.sysctl, " = ", RangeText(knob.low, knob.high));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "sysctl ", write.name, " = ", write.value,
-      ": allowed while the machine runs: vm.min_free_kbytes = 0..", kMinFreeKbytesMax,
-      gated ? absl::StrCat(", vm.", limit, " = ", RangeText(INT32_MIN, INT32_MAX)) : ""));
+      ": allowed while the machine runs: vm.min_free_kbytes = 0..", kMinFreeKbytesMax, others));
 }
 
 void Emulator::ApplySysctl(const SysctlWrite& write) {

@@ -62,6 +62,7 @@ void GatherAfter(Emulator& emulator, RunRecord& record) {
   record.zones = ReadZones(memory);
   record.peaks = memory.reclaimer->PeaksNow();
   record.gate = memory.gate->peak();
+  record.gate_numbers = memory.gate->numbers();
   record.oom_kills = memory.oom->kills();
   record.ooms = memory.oom->snapshots();
   record.samples = emulator.samples();

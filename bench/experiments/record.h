@@ -63,6 +63,7 @@ struct RunRecord {
   std::vector<ZoneRecord> zones;
   mm::Reclaimer::Peaks peaks;
   mm::Gate::Peak gate;
+  mm::Gate::Numbers gate_numbers;
   std::int64_t oom_kills = 0;
   std::vector<mm::OomKiller::Snapshot> ooms;
   std::vector<Sample> samples;

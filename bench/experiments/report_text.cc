@@ -61,9 +61,13 @@ std::string ReportText(const RunRecord& record) {
   for (const std::string& line : record.workload.out) text += line + "\n";
   text += Duration(record) + Memory(record) + LockLine(record);
   if (config.policy.throttle.gate != "none") {
-    text += fmt::format("gate {}: at most {} tickets, {} waiting, {} cut off\n",
+    text += fmt::format("gate {}: at most {} tickets, {} waiting, {} cut off",
                         config.policy.throttle.gate, record.gate.tickets, record.gate.waiters,
                         record.gate.cut_offs);
+    for (const auto& [name, number] : record.gate_numbers) {
+      text += fmt::format(", {} {}", number, name);
+    }
+    text += "\n";
   }
   if (!record.outcome.run.stall_report.empty()) text += record.outcome.run.stall_report;
   const std::string verdict = record.verdict();

@@ -123,7 +123,8 @@ Json GateJson(const RunRecord& record) {
   return {{"tickets_max", record.gate.tickets},
           {"waiters_max", record.gate.waiters},
           {"cut_offs", record.gate.cut_offs},
-          {"checks", record.gate.checks}};
+          {"checks", record.gate.checks},
+          {"numbers", CountersJson(record.gate_numbers)}};
 }
 
 Json OomJson(const RunRecord& record) {

@@ -22,6 +22,7 @@ ARROWS = {
     "mm": {"core", "numa", "mm"},
     "bench": {"core", "numa", "sched", "mm", "bench"},
     "tests": {"core", "numa", "sched", "mm", "bench", "tests"},
+    "examples": {"core", "numa", "sched", "mm"},
 }
 
 # Third-party headers that stay behind named files.
@@ -33,9 +34,9 @@ BEHIND = [
 ONE_SOURCE = [re.compile(r"CLI/"), re.compile(r"toml\+\+/"), re.compile(r"boost/math/")]
 
 # Code that must give the same result from the same seed, on every host.
-EMULATED = ("numa/", "sched/", "mm/", "bench/workloads/")
-FIBERS = ("core/", "numa/", "sched/", "mm/", "bench/")
-OUTSIDE_CORE = ("numa/", "sched/", "mm/", "bench/")
+EMULATED = ("numa/", "sched/", "mm/", "bench/workloads/", "examples/")
+FIBERS = ("core/", "numa/", "sched/", "mm/", "bench/", "examples/")
+OUTSIDE_CORE = ("numa/", "sched/", "mm/", "bench/", "examples/")
 
 # pattern: what the code must not contain. folders: where. word: what lets a line through, or None.
 Rule = namedtuple("Rule", "name folders pattern word why")
@@ -85,7 +86,7 @@ RULES += [
 # No machine's own places in the tree, in any kind of file.
 MACHINE_PATH = re.compile(r"(?<![\w./-])/(home|root|Users|work)/[\w.]")
 
-SOURCE_FOLDERS = ("core", "numa", "sched", "mm", "bench", "tests")
+SOURCE_FOLDERS = ("core", "numa", "sched", "mm", "bench", "tests", "examples")
 TEXT_FOLDERS = SOURCE_FOLDERS + ("configs", "docs", "tools", ".ci")
 OWN_FILES = {"tests/lint/lint.py"}  # names what it forbids
 
@@ -221,6 +222,8 @@ CASES = [
     ("numa/a.cc", '#include "mm/x.h"\n', ["arrow"]),
     ("mm/a.cc", '#include "bench/x.h"\n', ["arrow"]),
     ("mm/a.cc", '#include "tests/x.h"\n', ["arrow"]),
+    ("examples/a.cc", '#include "mm/x.h"\n', []),
+    ("examples/a.cc", '#include "bench/x.h"\n', ["arrow"]),
     ("bench/a.cc", '#include "mm/x.h"\n#include "sched/x.h"\n', []),
     ("mm/a.cc", '// #include "sched/x.h"\n', []),
     ("mm/a.cc", "#include <core/x.h>\n", ["include"]),

@@ -203,5 +203,43 @@ TEST_CASE("Kswapd: prev_priority sinks while it searches and is 12 again once al
   CHECK(at_first_page == 7);
 }
 
+// Split LRU as merged with the throttle's kswapd: after the first 32 pages it stays at priority 12,
+// where lists this short have no quota. Mutation tried, red: SkipIdlePasses does nothing (a million
+// looks in a second).
+TEST_CASE("Kswapd: passes that change nothing are charged and counted, not executed", "[mm]") {
+  ReclaimMachineOptions options;
+  options.policy.throttle.gate = "throttle";
+  options.policy.reclaim.split_lru = true;
+  options.policy.reclaim.split_quota_plus_one = GENERATE(false, true);
+  ReclaimMachine machine(options);
+  machine.Spawn(
+      "kswapd",
+      [&] {
+        machine.AddPages(3000, Kind::kCleanFile, false, false);
+        Zone& zone = machine.zone();
+        zone.watermark.high = machine.Stat(ZoneStat::kNrFreePages) + 1000;
+        machine.Spawn("relief", [&] {
+          SleepFor(kSecond);
+          machine.zone().watermark.high = std::int64_t{1};
+        });
+        const std::int64_t start = Now().n;
+        const std::int64_t stolen = machine.mm->nodes[0]->kswapd->RunOnce(0);
+        const std::int64_t took = Now().n - start;
+        const std::int64_t passes = machine.mm->vmstat->Event(VmEvent::kPageoutrun);
+        if (options.policy.reclaim.split_quota_plus_one) {
+          CHECK(stolen >= 1000);  // a page a visit is enough to get there
+          CHECK(took < kSecond.n / 2);
+          return;
+        }
+        CHECK(stolen < 200);
+        CHECK(took >= kSecond.n - 100'000);
+        CHECK(took < kSecond.n + 200'000);  // it notices soon that all is well
+        CHECK(passes > 500'000);            // as many as it would have made
+      },
+      PF_MEMALLOC | PF_SWAPWRITE | PF_KSWAPD);
+  const RunResult result = machine.Run([] {});
+  CHECK(result.events < 100'000);
+}
+
 }  // namespace
 }  // namespace pagestorm::mm
