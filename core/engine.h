@@ -131,6 +131,15 @@ class Engine {
   //   memdie: the OOM killer chose it (TIF_MEMDIE).
   void Kill(Task& task, bool memdie);
 
+  // Wakes a task, if it sleeps, at emulated `time`, as no task of the machine does it: from
+  // outside, before Run() or from the poll. Under the virtual engine nothing before `time` depends
+  // on it, so a run that is told from the poll is the same as one that was told before it began;
+  // `time` must not be before EarliestWake() then. The threads engine does it at once when told
+  // from the poll.
+  virtual void WakeAt(TaskId id, Ns time) = 0;
+  // From the poll: the earliest time that no CPU has reached.
+  [[nodiscard]] virtual Ns EarliestWake() const = 0;
+
   // Called about every few thousand events (virtual) or 100 ms (threads) with no emulated effect: a
   // progress display. Set before Run().
   void set_poll(std::function<void()> poll) { poll_ = std::move(poll); }

@@ -29,6 +29,8 @@ struct LockStats {
   std::uint64_t contentions = 0;  // acquisitions that had to wait
   std::int64_t wait_ns = 0;
   std::int64_t wait_ns_max = 0;
+  // Of the waiting, the part by tasks with Task::in_window set, as their clocks saw it.
+  std::int64_t window_wait_ns = 0;
   std::int64_t hold_ns = 0;
   std::int64_t hold_ns_max = 0;
 };

@@ -81,6 +81,7 @@ struct alignas(64) Task {
   bool daemon = false;                     // does not keep the machine running
   std::atomic<bool> interruptible{false};  // the present sleep ends when fatal_signal is set
   bool cancelling = false;  // Cancelled has been thrown; a second one would terminate
+  bool in_window = false;   // its waits for spin locks also count in LockStats::window_wait_ns
   std::uint8_t held_count = 0;
   FiberContext fiber;               // engine-private; its first 24 bytes end the cache line
   std::array<LockRank, 10> held{};  // ranks of the spin locks held, in order

@@ -220,11 +220,24 @@ bool ThreadsEngine::WakeById(TaskId id, std::int64_t generation) {
     std::lock_guard guard(tasks_lock_);  // it cannot be reaped meanwhile
     task = tasks_[static_cast<std::size_t>(id.n) - 1].get();
     if (task == nullptr || (generation >= 0 && task->wait_generation != generation)) return false;
+    TaskState sleeping = TaskState::kSleeping;
+    if (generation < 0 && task->state.compare_exchange_strong(sleeping, TaskState::kRunning)) {
+      return true;  // it has only announced its sleep
+    }
     TaskState slept = TaskState::kSlept;
     if (!task->state.compare_exchange_strong(slept, TaskState::kRunnable)) return false;
   }
   EnqueueWoken(*task, nullptr);
   return true;
+}
+
+void ThreadsEngine::WakeAt(TaskId id, Ns time) {
+  constexpr std::int64_t kTooFar = 1'000'000 * kSecond.n;  // eleven days, as a host time, too
+  if (running_) {
+    static_cast<void>(WakeById(id, -1));
+  } else if (time.n < kTooFar) {
+    lanes_.back()->timers.push({time.n, id, -1});
+  }
 }
 
 void ThreadsEngine::EnqueueWoken(Task& task, Cpu* waker) {
@@ -273,6 +286,7 @@ void ThreadsEngine::LockSlow(SpinLock& lock) {
   self.stime += lane.cpu->clock - before;
   ++lock.stats_.contentions;
   lock.stats_.wait_ns += waited;
+  if (self.in_window) lock.stats_.window_wait_ns += lane.cpu->clock - before;
   lock.stats_.wait_ns_max = std::max(lock.stats_.wait_ns_max, waited);
 }
 

@@ -45,6 +45,8 @@ class ThreadsEngine final : public Engine {
   void Reschedule() override;
   void Block(std::int64_t deadline, bool housekeeping) override;
   bool Wake(Task& task) override;
+  void WakeAt(TaskId id, Ns time) override;
+  [[nodiscard]] Ns EarliestWake() const override { return {EmulatedNow()}; }
   [[noreturn]] void ExitCurrent() override;
   void LockSlow(SpinLock& lock) override;
   void UnlockSlow(SpinLock& lock) override;
@@ -94,7 +96,7 @@ class ThreadsEngine final : public Engine {
   void BeginTask(Lane& lane, Task& task);
   void EnqueueWoken(Task& task, Cpu* waker);
   // Wakes a task that may have exited, if it sleeps. Returns whether it did.
-  //   generation: of the sleep that is meant; -1: whichever.
+  //   generation: of the sleep that is meant; -1: whichever, also one that is only announced.
   bool WakeById(TaskId id, std::int64_t generation);
   void Notify(Cpu& target, bool preempt);
 

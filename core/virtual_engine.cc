@@ -346,7 +346,12 @@ void VirtualEngine::FireTimer() {
   timers_.pop();
   ArmTimerLeaf();
   const auto& task = tasks_[static_cast<std::size_t>(timer.id.n) - 1];
-  if (!task || !task->timer_armed || task->wait_generation != timer.generation) return;  // stale
+  if (!task) return;
+  if (timer.generation == kAnySleep) {
+    if (task->state.load(std::memory_order_relaxed) != TaskState::kSlept) return;
+  } else if (!task->timer_armed || task->wait_generation != timer.generation) {
+    return;  // stale
+  }
   timer_now_ = timer.deadline;
   if (timer_now_ > time_limit_ && !stopping()) {
     end_time_ = time_limit_;
@@ -355,6 +360,21 @@ void VirtualEngine::FireTimer() {
   }
   hash_.Mix(static_cast<std::uint64_t>(timer_now_) ^ timer.sequence);
   Wake(*task);
+}
+
+// Without a trace until its time: it takes no number from the other timers, counts as none of them,
+// and is in nobody's way, since a horizon that it lowers is one that no clock has reached yet.
+void VirtualEngine::WakeAt(TaskId id, Ns time) {
+  PS_CHECK(running_ == nullptr, "WakeAt() is for outside of the machine");
+  if (time.n > time_limit_) return;
+  timers_.push({time.n, 0, id, kAnySleep, true});
+  ArmTimerLeaf();
+}
+
+Ns VirtualEngine::EarliestWake() const {
+  std::int64_t latest = timer_now_;
+  for (const auto& cpu : cpus_) latest = std::max(latest, static_cast<std::int64_t>(cpu->clock));
+  return {latest + 1};
 }
 
 // Nothing is left that could let a foreground task run: no timer but housekeeping, or only daemons
@@ -394,6 +414,7 @@ void VirtualEngine::LockSlow(SpinLock& lock) {
   const std::int64_t waited = cpu.clock - arrived;
   self.stime += waited;
   lock.stats_.wait_ns += waited;
+  if (self.in_window) lock.stats_.window_wait_ns += waited;
   lock.stats_.wait_ns_max = std::max(lock.stats_.wait_ns_max, waited);
 }
 

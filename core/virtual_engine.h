@@ -28,6 +28,8 @@ class VirtualEngine final : public Engine {
   void Reschedule() override;
   void Block(std::int64_t deadline, bool housekeeping) override;
   bool Wake(Task& task) override;
+  void WakeAt(TaskId id, Ns time) override;
+  [[nodiscard]] Ns EarliestWake() const override;
   [[noreturn]] void ExitCurrent() override;
   void LockSlow(SpinLock& lock) override;
   void UnlockSlow(SpinLock& lock) override;
@@ -35,15 +37,17 @@ class VirtualEngine final : public Engine {
  private:
   struct Timer {
     std::int64_t deadline;
-    std::uint64_t sequence;  // equal deadlines fire in the order they were set
-    TaskId id;               // not an address: the task may have exited since
-    std::int64_t generation;
+    std::uint64_t sequence;   // equal deadlines fire in the order they were set; WakeAt()'s have 0
+    TaskId id;                // not an address: the task may have exited since
+    std::int64_t generation;  // of the sleep that is meant; kAnySleep: WakeAt()'s
     bool housekeeping;
     // std::priority_queue keeps the largest on top.
     friend bool operator<(const Timer& a, const Timer& b) {
       return a.deadline != b.deadline ? a.deadline > b.deadline : a.sequence > b.sequence;
     }
   };
+
+  static constexpr std::int64_t kAnySleep = -1;
 
   void Publish(FiberContext& predecessor) override;
   void Activate(Task& task, CpuId hint) override;

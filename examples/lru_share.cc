@@ -2,7 +2,8 @@
 //
 // Every file of this folder becomes a program of the name pagestorm-<file>: all of pagestorm, plus
 // what the file registers. This one lets in as many reclaimers as may isolate a given share of the
-// zone's LRU pages: where the throttle of 2008 counts to three, it counts to what the zone can bear.
+// zone's LRU pages: where the throttle of 2008 counts to three, it counts to what the zone can
+// bear.
 //
 //   build/release/bin/pagestorm-lru_share run configs/experiments/demo-virtual.toml
 //     --kernel 2.6.26 --set throttle.gate=lru_share --set throttle.lru_share.percent=20

@@ -71,7 +71,7 @@ void CheckDistances(const MachineSpec& spec, Checker& check) {
 }
 
 void CheckParts(const MachineSpec& spec, Checker& check) {
-  check.Range<std::int64_t>("swap.mib", spec.swap.mib, 0, kMaxMib);
+  check.Range<std::int64_t>("swap.mib", spec.swap.mib, -1, kMaxMib);
   check.Range("swap.devices", spec.swap.devices, 1, kMaxSwapDevices);
   check.Range<std::int64_t>("disk.transfer_mb_per_s", spec.disk.transfer_mb_per_s, 1, 1'000'000);
   check.Range<std::int64_t>("disk.positioning_ns", spec.disk.positioning.n, 0, kSecond.n);
@@ -132,6 +132,7 @@ absl::Status Validate(const MachineSpec& spec) {
                 absl::StrCat("page_shift = ", shift, ": allowed are 12, 14 and 16"));
   check.Range("scale", spec.scale, 1, 1 << 20);
   check.NodeList("memory_mib", spec.memory_mib, kMaxMib);
+  check.Range<std::int64_t>("mib_per_cpu", spec.mib_per_cpu, 0, kMaxMib);
   check.NodeList("movable_mib", spec.movable_mib, kMaxMib);
   check.NodeList("boot_reserve_pages", spec.boot_reserve_pages, kMaxFrames);
   check.Range<std::int64_t>("slab_reclaimable_pages", spec.slab_reclaimable_pages, 0, kMaxFrames);
@@ -152,6 +153,10 @@ Topology EffectiveTopology(const MachineSpec& spec) {
     const bool skip = for_all && !node.has_memory() && spec.topology.TotalMemoryBytes() > 0;
     if (!spec.memory_mib.empty() && !skip) {
       node.memory_bytes = ForNode(spec.memory_mib, i) * kMiB;
+    } else if (spec.memory_mib.empty() && spec.mib_per_cpu > 0) {
+      const auto cpus = static_cast<std::int64_t>(std::max<std::size_t>(1, node.cpus.size()));
+      // More is refused below, by the number of frames.
+      node.memory_bytes = std::min(spec.mib_per_cpu, kMaxMib / cpus) * cpus * kMiB;
     }
     const std::int64_t pages = (node.memory_bytes / spec.scale) >> spec.page_shift.n;
     node.memory_bytes = pages << spec.page_shift.n;
@@ -187,6 +192,9 @@ Pages BootReserve(const MachineSpec& spec, std::size_t position) {
 }
 
 Pages SwapPages(const MachineSpec& spec) {
+  if (spec.swap.mib < 0) {
+    return PagesFromBytes(2 * EffectiveTopology(spec).TotalMemoryBytes(), spec.page_shift);
+  }
   return PagesFromBytes(spec.swap.mib * kMiB / spec.scale, spec.page_shift);
 }
 

@@ -30,7 +30,7 @@ struct DiskSpec {
 };
 
 struct SwapSpec {
-  std::int64_t mib = 0;  // of all devices together; 0: no swap
+  std::int64_t mib = 0;  // of all devices together; 0: no swap; -1: twice the memory
   int devices = 1;       // equal parts, each on a disk of its own, at one priority
 
   friend bool operator==(const SwapSpec&, const SwapSpec&) = default;
@@ -55,6 +55,9 @@ struct MachineSpec {
   // Replaces the topology's memory: one value for all nodes that have memory, or one for each node
   // in order of its number; empty: as the topology says.
   std::vector<std::int64_t> memory_mib;
+  // Where memory_mib is empty: so much for each CPU of a node, and as for one in a node without; 0:
+  // as the topology says.
+  std::int64_t mib_per_cpu = 0;
   std::vector<std::int64_t> movable_mib;  // ZONE_MOVABLE: none, one for all nodes, or one each
   std::vector<int> distances;             // replaces the matrix; row-major in node order
   std::vector<Hole> holes;                // of the physical address space, in pages
@@ -68,6 +71,9 @@ struct MachineSpec {
   // Pages of dentries, inodes and buffer heads, of all nodes together, that there are after boot.
   std::int64_t slab_reclaimable_pages = 0;
   NuisanceSpec nuisance;
+  // Threads engine: kswapd runs on its node's CPUs, where it runs under the virtual engine; false:
+  // on a service CPU of its own.
+  bool kswapd_shares_cpus = false;
 };
 
 // Ok, or InvalidArgument with one line "machine NAME: key = value: what is allowed". Looks at the

@@ -9,14 +9,32 @@ namespace pagestorm::bench {
 namespace {
 
 // An option that sets a knob: --seed 7 is --set seed=7, with its own name in messages.
-void KnobOption(CLI::App* app, RunArgs& run, const std::string& option, const std::string& knob,
-                const std::string& help) {
+void KnobOption(CLI::App* app, LoadRequest& load, const std::string& option,
+                const std::string& knob, const std::string& help) {
   app->add_option_function<std::string>(
       option,
-      [&run, option, knob](const std::string& text) {
-        run.load.sets.push_back({option, knob + "=" + text});
+      [&load, option, knob](const std::string& text) {
+        load.sets.push_back({option, knob + "=" + text});
       },
       help);
+}
+
+// --set KNOB=VALUE and --sysctl, each as often as one likes.
+void AddSets(CLI::App* app, LoadRequest& load, const std::string& set_help) {
+  app->add_option_function<std::vector<std::string>>(
+         "--set",
+         [&load](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) load.sets.push_back({"--set", text});
+         },
+         set_help)
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all();
+  app->add_option("--sysctl", load.sysctls,
+                  "write a kernel parameter while the machine runs: 1.5:vm.min_free_kbytes=8192")
+      ->allow_extra_args(false)
+      ->expected(1)
+      ->take_all();
 }
 
 void AddRunOptions(CLI::App* app, RunArgs& run) {
@@ -24,32 +42,24 @@ void AddRunOptions(CLI::App* app, RunArgs& run) {
                   "machine: a name (pagestorm list machines), a .toml or a topology .xml");
   app->add_option("--kernel", run.load.kernel,
                   "kernel: a name (pagestorm list kernels) or a .toml");
-  KnobOption(app, run, "--engine", "engine.kind", "virtual or threads");
-  KnobOption(app, run, "--seed", "seed", "every random choice follows from it (default 1)");
-  KnobOption(app, run, "--scale", "machine.scale", "divide memory, swap and workload by it");
-  KnobOption(app, run, "--time-scale", "engine.time_scale",
+  KnobOption(app, run.load, "--engine", "engine.kind", "virtual or threads");
+  KnobOption(app, run.load, "--seed", "seed", "every random choice follows from it (default 1)");
+  KnobOption(app, run.load, "--scale", "machine.scale", "divide memory, swap and workload by it");
+  KnobOption(app, run.load, "--time-scale", "engine.time_scale",
              "threads engine: host seconds per emulated second");
-  KnobOption(app, run, "--sample-ms", "sample_ms", "emulated ms between points of the time series");
+  KnobOption(app, run.load, "--sample-ms", "sample_ms",
+             "emulated ms between points of the time series");
   app->add_flag_callback(
       "--strict",
       [&run] {
         run.load.sets.push_back({"--strict", "engine.strict=true"});
       },
       "threads engine: fail if the host cannot keep up");
-  app->add_option_function<std::vector<std::string>>(
-         "--set",
-         [&run](const std::vector<std::string>& texts) {
-           for (const std::string& text : texts) run.load.sets.push_back({"--set", text});
-         },
-         "set a knob: throttle.limit=8 (pagestorm list knobs)")
-      ->allow_extra_args(false)
-      ->expected(1)
-      ->take_all();
-  app->add_option("--sysctl", run.load.sysctls,
-                  "write a kernel parameter while the machine runs: 1.5:vm.min_free_kbytes=8192")
-      ->allow_extra_args(false)
-      ->expected(1)
-      ->take_all();
+  AddSets(app, run.load, "set a knob: throttle.limit=8 (pagestorm list knobs)");
+  app->add_option(
+      "--control", run.control,
+      "make a FIFO there; each line, such as vm.max_nr_task_per_zone=8, is written while "
+      "the machine runs");
   app->add_option("--out", run.out, "run directory to write");
   app->add_flag("--force", run.force, "replace a run directory that exists");
   app->add_option("--repeat", run.repeat, "run seed, seed+1, ...; directories OUT/seed-N")
@@ -84,6 +94,40 @@ void AddHackbench(CLI::App& app, Args& args) {
   bench->add_flag("-P,--process", own.processes, "processes (default)");
   AddRunOptions(bench, args.run);
   bench->callback([&args] { args.command = Args::Command::kHackbench; });
+}
+
+void AddSweep(CLI::App& app, Args& args) {
+  CLI::App* sweep = app.add_subcommand(
+      "sweep", "every combination of values of knobs with every seed, on all cores of this host");
+  SweepArgs& own = args.sweep;
+  LoadRequest& load = own.request.load;
+  sweep->add_option("config", load.config, "run configuration (.toml)");
+  sweep->add_option("--workload", load.workload, "a name (pagestorm list workloads)");
+  sweep->add_option("--kernel", load.kernel, "a kernel or a list of them: 2.6.26,2.6.32");
+  sweep->add_option("--machine", load.machine, "a machine or a list of them");
+  sweep->add_option_function<std::string>(
+      "--engine",
+      [&load](const std::string& text) {
+        load.sets.push_back(
+            {"--engine", "engine.kind=" + (text == "both" ? "virtual,threads" : text)});
+      },
+      "virtual, threads, or both");
+  KnobOption(sweep, load, "--scale", "machine.scale", "divide memory, swap and workload by it");
+  KnobOption(sweep, load, "--time-scale", "engine.time_scale",
+             "threads engine: host seconds per emulated second");
+  AddSets(sweep, load, "a knob and the list of its values: throttle.limit=1,2,4,-1");
+  sweep->add_option(
+      "--seeds", own.request.seeds,
+      std::string("how many, or which: 10, 1-10, 1,5,9-12 (default ") + kDefaultSeeds + ")");
+  sweep
+      ->add_option("--workers", own.workers,
+                   "runs of the virtual engine at a time; 0: one a core (default)")
+      ->check(CLI::Range(0, 10'000));
+  sweep->add_option("--out", own.out, "directory for the results; an interrupted sweep goes on");
+  sweep->add_flag("--force", own.request.force, "do run more than 10000 runs");
+  sweep->add_flag("--dry-run", own.dry_run, "check every point, run nothing");
+  sweep->add_flag("-q,--quiet", own.quiet, "no progress on stderr");
+  sweep->callback([&args] { args.command = Args::Command::kSweep; });
 }
 
 void AddList(CLI::App& app, Args& args) {
@@ -194,6 +238,7 @@ Args ParseArgs(int argc, char** argv) {
   app.require_subcommand(1);
   AddRun(app, args);
   AddHackbench(app, args);
+  AddSweep(app, args);
   AddList(app, args);
   AddTopology(app, args);
   AddDemo(app, args);

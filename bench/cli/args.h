@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "bench/config/loader.h"
+#include "bench/sweep/plan.h"
 
 namespace pagestorm::bench {
 
@@ -18,6 +19,7 @@ struct RunArgs {
   bool dry_run = false;
   bool print_config = false;
   bool quiet = false;
+  std::string control;  // path of a FIFO; empty: none
 };
 
 // hackbench's own two syntaxes: "125 process 1000" and "-g 125 -l 1000".
@@ -47,13 +49,32 @@ struct CompareArgs {
   std::string compat = "current";
 };
 
+struct SweepArgs {
+  SweepRequest request;
+  std::string out;
+  int workers = 0;
+  bool dry_run = false;
+  bool quiet = false;
+};
+
 struct Args {
-  enum class Command { kNone, kRun, kHackbench, kList, kTopology, kDemo, kReproduce, kCompare };
+  enum class Command {
+    kNone,
+    kRun,
+    kHackbench,
+    kSweep,
+    kList,
+    kTopology,
+    kDemo,
+    kReproduce,
+    kCompare
+  };
   Command command = Command::kNone;
   RunArgs run;
   HackbenchArgs hackbench;
   ReproduceArgs reproduce;
   CompareArgs compare;
+  SweepArgs sweep;
   std::string list_what, list_filter;  // of `list`
   std::string topology;                // of `topology`
   std::int64_t demo_seed = 1;          // of `demo`

@@ -18,6 +18,7 @@ using RecordEdit = std::function<void(struct RunRecord&)>;
 
 int RunCommand(const RunArgs& args, const CommandContext& context, const RecordEdit& edit = {});
 int HackbenchCommand(const Args& args, const CommandContext& context);
+int SweepCommand(const Args& args, const CommandContext& context);
 int ListCommand(const Args& args, const CommandContext& context);
 int DemoCommand(const Args& args, const CommandContext& context);
 int ReproduceCommand(const Args& args, const CommandContext& context);

@@ -37,6 +37,8 @@ int CallCommand(const Args& args, const pagestorm::bench::CommandContext& contex
       return RunCommand(args.run, context);
     case Args::Command::kHackbench:
       return HackbenchCommand(args, context);
+    case Args::Command::kSweep:
+      return SweepCommand(args, context);
     case Args::Command::kList:
       return ListCommand(args, context);
     case Args::Command::kDemo:

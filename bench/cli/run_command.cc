@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/cli/commands.h"
 #include "bench/config/effective.h"
+#include "bench/experiments/control_pipe.h"
 #include "bench/experiments/report_text.h"
 #include "bench/experiments/run.h"
 #include "bench/experiments/run_directory.h"
@@ -49,16 +50,24 @@ int PrintConfig(RunConfig config) {
 }
 
 // One run from its configuration to its directory.
-absl::StatusOr<RunRecord> RunOnce(const RunConfig& config, const std::string& out,
-                                  const RunArgs& args, const CommandContext& context,
-                                  const RecordEdit& edit) {
+absl::StatusOr<RunRecord> RunOnce(RunConfig config, const std::string& out, const RunArgs& args,
+                                  const CommandContext& context, const RecordEdit& edit) {
+  std::optional<ControlPipe> control;
+  if (!args.control.empty()) {
+    auto pipe = ControlPipe::Create(args.control);
+    if (!pipe.ok()) return pipe.status();
+    control.emplace(*std::move(pipe));
+    config.control = true;
+  }
   std::optional<RunDirectory> directory;
   if (!out.empty()) {
     auto claimed = RunDirectory::Claim(out, args.force);
     if (!claimed.ok()) return claimed.status();
     directory.emplace(*std::move(claimed));
   }
-  auto record = ExecuteRun(config, {.progress = !args.quiet, .interrupted = context.interrupted});
+  auto record = ExecuteRun(config, {.progress = !args.quiet,
+                                    .interrupted = context.interrupted,
+                                    .control = control ? &*control : nullptr});
   if (!record.ok()) return record.status();
   if (edit) edit(*record);
   const std::string text = ReportText(*record);

@@ -74,7 +74,8 @@ int TopologyCommand(const Args& args, const CommandContext& context) {
   if (!map.ok()) return BadInput(map.status());
   fmt::print("machine {}: {}\n", config->machine.name, topology.Summary());
   fmt::print("arch {}, pages of {} bytes, swap {} MiB\n", numa::ArchName(config->machine.arch),
-             1 << config->machine.page_shift.n, config->machine.swap.mib);
+             1 << config->machine.page_shift.n,
+             numa::SwapPages(config->machine).n * (1 << config->machine.page_shift.n) >> 20);
   PrintNodes(topology, *map);
   PrintDistances(topology);
   for (const std::string& note : topology.notes) fmt::print("note: {}\n", note);

@@ -249,7 +249,8 @@ void AddAlloc(std::vector<Knob>& knobs) {
       {{"2.6.26", mm::AllocRetry::kUntilNoProgress}, {"4.7", mm::AllocRetry::kSixteenRounds}},
       PS_FIELD(policy.alloc.retry),
       "after reclaim: OOM once it makes no progress, or (4.7) once it could not help any more"));
-  Bool(knobs, "alloc.oom_lock", PS_FIELD(policy.alloc.oom_lock), "one OOM decision at a time (oom.lock); false: none is kept out");
+  Bool(knobs, "alloc.oom_lock", PS_FIELD(policy.alloc.oom_lock),
+       "one OOM decision at a time (oom.lock); false: none is kept out");
   AddWatermark(knobs);
 }
 
@@ -258,11 +259,10 @@ void AddRest(std::vector<Knob>& knobs) {
       "vm.dirty_background_ratio, percent");
   Int(knobs, "dirty.dirty_ratio", 0, 100, PS_FIELD(policy.dirty.dirty_ratio),
       "vm.dirty_ratio, percent");
-  knobs.push_back(
-      EnumKnob<mm::OomLock>("oom.lock", kKernel,
-                            {{"zones", mm::OomLock::kZones}, {"machine", mm::OomLock::kMachine}},
-                            PS_FIELD(policy.oom.lock),
-                            "one OOM decision at a time for the zones of a list, or at all (4.7)"));
+  knobs.push_back(EnumKnob<mm::OomLock>(
+      "oom.lock", kKernel, {{"zones", mm::OomLock::kZones}, {"machine", mm::OomLock::kMachine}},
+      PS_FIELD(policy.oom.lock),
+      "one OOM decision at a time for the zones of a list, or at all (4.7)"));
   Bool(knobs, "oom.reaper", PS_FIELD(policy.oom.reaper),
        "a kernel thread frees the memory of OOM victims (4.6)");
   Int(knobs, "oom.panic_on_oom", 0, 2, PS_FIELD(policy.oom.panic_on_oom), "vm.panic_on_oom");

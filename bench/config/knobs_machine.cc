@@ -163,6 +163,8 @@ void AddMemory(std::vector<Knob>& knobs) {
   knobs.push_back(PageShiftKnob());
   knobs.push_back(IntListKnob("machine.memory_mib", kMachine, 0, kMaxMib, PS_FIELD(memory_mib),
                               "MiB of every node, or of each; empty: the topology's"));
+  Int(knobs, "mib_per_cpu", 0, kMaxMib, PS_FIELD(mib_per_cpu),
+      "where memory_mib is empty: MiB of a node for each of its CPUs; 0: the topology's");
   knobs.push_back(IntListKnob("machine.movable_mib", kMachine, 0, kMaxMib, PS_FIELD(movable_mib),
                               "MiB of every node, or of each, that become ZONE_MOVABLE"));
   knobs.push_back(DistancesKnob());
@@ -177,7 +179,8 @@ void AddMemory(std::vector<Knob>& knobs) {
 }
 
 void AddDevices(std::vector<Knob>& knobs) {
-  Int(knobs, "swap.mib", 0, kMaxMib, PS_FIELD(swap.mib), "MiB of swap space; 0: none");
+  Int(knobs, "swap.mib", -1, kMaxMib, PS_FIELD(swap.mib),
+      "MiB of swap space; 0: none, -1: twice the memory");
   Int(knobs, "swap.devices", 1, 1, PS_FIELD(swap.devices), "swap devices; one is emulated");
   Int(knobs, "disk.transfer_mb_per_s", 1, 1'000'000, PS_FIELD(disk.transfer_mb_per_s),
       "sequential rate, 10^6 bytes/s");
@@ -220,6 +223,11 @@ void AddNuisance(std::vector<Knob>& knobs) {
       "mean time between two wake-ups");
 }
 
+Knob KswapdKnob() {
+  return BoolKnob("machine.kswapd_shares_cpus", kMachine, PS_FIELD(kswapd_shares_cpus),
+                  "threads engine: kswapd runs on its node's CPUs; false: on one of its own");
+}
+
 }  // namespace
 
 std::vector<Knob> MachineKnobs() {
@@ -233,6 +241,7 @@ std::vector<Knob> MachineKnobs() {
   AddDevices(knobs);
   AddLatency(knobs);
   AddNuisance(knobs);
+  knobs.push_back(KswapdKnob());
   for (Knob& knob : CostKnobs()) knobs.push_back(std::move(knob));
   return knobs;
 }

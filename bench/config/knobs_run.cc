@@ -76,6 +76,9 @@ std::vector<Knob> RunKnobs() {
   knobs.push_back(BoolKnob(
       "stamps", kRun, [](auto& c) -> auto& { return c.stamps; },
       "content stamps in page frames: 16 more bytes of host memory a frame, and proof of content"));
+  knobs.push_back(BoolKnob(
+      "control", kRun, [](auto& c) -> auto& { return c.control; },
+      "the task that writes kernel parameters waits from the start, as --control sets it"));
   for (Knob& knob : EngineKnobs()) knobs.push_back(std::move(knob));
   return knobs;
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -44,12 +45,19 @@ absl::Status Unknown(const Source& source, const std::vector<Knob>& knobs, const
                                             : absl::StrCat(": did you mean ", near, "?")));
 }
 
+// A path in a file is looked for beside that file. A name stays a name.
+std::string BesideFile(const std::string& path, const Source& source) {
+  const bool is_path =
+      absl::StrContains(path, "/") || absl::EndsWith(path, ".toml") || absl::EndsWith(path, ".xml");
+  if (!is_path || fs::path(path).is_absolute() || source.directory.empty()) return path;
+  return (fs::path(source.directory) / path).lexically_normal().string();
+}
+
 // A topology file is looked for beside the file that names it.
 Value Relocated(const Knob& knob, const Value& value, const Source& source) {
   if (knob.name != "machine.topology" || !absl::EndsWith(value.text, ".xml")) return value;
-  if (fs::path(value.text).is_absolute() || source.directory.empty()) return value;
   Value moved = value;
-  moved.text = (fs::path(source.directory) / value.text).lexically_normal().string();
+  moved.text = BesideFile(value.text, source);
   return moved;
 }
 
@@ -147,7 +155,7 @@ absl::Status ApplyKernel(RunConfig& config, const std::string& name, const LoadC
   const auto parent = TextMember(*table, "inherits", source);
   if (!parent.ok()) return parent.status();
   if (!parent->empty()) {
-    absl::Status status = ApplyKernel(config, *parent, context, chain);
+    absl::Status status = ApplyKernel(config, BesideFile(*parent, source), context, chain);
     if (!status.ok())
       return absl::InvalidArgumentError(
           absl::StrCat(source.name, ": inherits \"", *parent, "\": ", status.message()));
@@ -171,7 +179,7 @@ absl::Status ApplyMachine(RunConfig& config, const std::string& name, const Load
   if (parent->empty()) {
     if (table->Find("topology") == nullptr) return Complain(source, 0, "has no topology");
   } else {
-    absl::Status status = ApplyMachine(config, *parent, context, chain);
+    absl::Status status = ApplyMachine(config, BesideFile(*parent, source), context, chain);
     if (!status.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(source.name, ": inherits \"", *parent, "\": ", status.message()));
@@ -207,14 +215,14 @@ absl::StatusOr<Choices> ReadChoices(const Value& file, const Source& source) {
   }
   const auto kernel = TextMember(file, "kernel", source);
   if (!kernel.ok()) return kernel.status();
-  choices.kernel = *kernel;
+  choices.kernel = BesideFile(*kernel, source);
   const Value* machine = file.Find("machine");
   if (machine != nullptr && machine->kind == Value::Kind::kTable) {
     choices.machine_section = machine;
   } else {
     const auto name = TextMember(file, "machine", source);
     if (!name.ok()) return name.status();
-    choices.machine = *name;
+    choices.machine = BesideFile(*name, source);
   }
   const Value* expanded = file.Find("expanded");
   if (expanded != nullptr && expanded->kind != Value::Kind::kBool) {
@@ -302,6 +310,13 @@ absl::Status CheckSets(const RunConfig& config, const std::vector<Setting>& sets
   return absl::OkStatus();
 }
 
+// Each node has a service CPU.
+absl::Status TooManyCpus(const RunConfig& config, const numa::Topology& topology) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("machine ", config.machine.name, ": ", topology.cpu_count(), " CPUs and ",
+                   topology.node_count(), " nodes: allowed: at most ", kMaxCpus, " together"));
+}
+
 absl::Status ApplySets(RunConfig& config, const std::vector<Setting>& sets) {
   for (const Setting& set : sets) {
     const std::size_t equals = set.text.find('=');
@@ -352,30 +367,37 @@ absl::Status ApplyMachineFile(RunConfig& config, const std::string& name,
   return ApplyMachine(config, name, context, chain);
 }
 
-absl::Status LoadMachineTopology(RunConfig& config) {
+absl::Status LoadMachineTopology(RunConfig& config, const LoadContext& context,
+                                 std::size_t cpus_max) {
+  if (context.topologies != nullptr) {
+    const auto known = context.topologies->find(config.machine.topology_source);
+    if (known != context.topologies->end()) {
+      config.machine.topology = known->second;
+      return absl::OkStatus();
+    }
+  }
   const auto loaded = numa::LoadTopology(config.machine.topology_source, "");
   if (!loaded.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("machine ", config.machine.name, ": topology: ", loaded.status().message()));
   }
+  if (loaded->cpu_count() > cpus_max) return TooManyCpus(config, *loaded);
   // Through XML and back, so that a run directory's copy is the same machine to the last detail.
   auto copy = numa::Topology::FromXml(numa::ToXml(*loaded), loaded->name);
   if (!copy.ok()) return copy.status();
   config.machine.topology = *std::move(copy);
   config.machine.topology.notes = loaded->notes;
+  if (context.topologies != nullptr) {
+    (*context.topologies)[config.machine.topology_source] = config.machine.topology;
+  }
   return absl::OkStatus();
 }
 
 absl::Status ValidateRunConfig(const RunConfig& config) {
   absl::Status status = numa::Validate(config.machine);
   if (!status.ok()) return status;
-  const std::size_t cpus = config.machine.topology.cpu_count();
-  const std::size_t nodes = config.machine.topology.node_count();
-  if (cpus + nodes > kMaxCpus) {
-    return absl::InvalidArgumentError(absl::StrCat("machine ", config.machine.name, ": ", cpus,
-                                                   " CPUs and ", nodes, " nodes: allowed: at most ",
-                                                   kMaxCpus, " together"));
-  }
+  const numa::Topology& topology = config.machine.topology;
+  if (topology.cpu_count() + topology.node_count() > kMaxCpus) return TooManyCpus(config, topology);
   status = config.policy.Validate();
   if (!status.ok()) {
     return absl::InvalidArgumentError(
@@ -418,6 +440,20 @@ absl::StatusOr<SysctlWrite> ParseSysctl(const std::string& text) {
       absl::StrCat("sysctl \"", text, "\": allowed: <seconds>:<name>=<integer>"));
 }
 
+absl::StatusOr<SysctlWrite> ParseSysctlLine(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const auto part = [&](std::size_t begin, std::size_t size) {
+    return std::string(absl::StripAsciiWhitespace(text.substr(begin, size)));
+  };
+  if (equals != std::string::npos) {
+    const std::string name = part(0, equals);
+    const Value value = ParseScalar(part(equals + 1, std::string::npos));
+    if (!name.empty() && value.kind == Value::Kind::kInt)
+      return SysctlWrite{0, name, value.integer};
+  }
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\": allowed: <name>=<integer>"));
+}
+
 absl::StatusOr<RunConfig> LoadRunConfig(const LoadRequest& request, const LoadContext& context) {
   RunConfig config;
   Value file = Value::Table();
@@ -441,7 +477,7 @@ absl::StatusOr<RunConfig> LoadRunConfig(const LoadRequest& request, const LoadCo
   }
   std::stable_sort(config.sysctls.begin(), config.sysctls.end(),
                    [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
-  status = LoadMachineTopology(config);
+  status = LoadMachineTopology(config, context, kMaxCpus);
   if (status.ok()) status = ValidateRunConfig(config);
   if (!status.ok()) return status;
   return config;

@@ -9,6 +9,7 @@
 // allowed.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,6 +49,8 @@ struct LoadContext {
   ConfigRoots roots;
   WorkloadParams workload_params;
   std::vector<std::string> workloads;  // names, for messages
+  // Topologies by their source, loaded once for many configurations. nullptr: none is kept.
+  std::map<std::string, numa::Topology>* topologies = nullptr;
 };
 
 absl::StatusOr<RunConfig> LoadRunConfig(const LoadRequest& request, const LoadContext& context);
@@ -62,13 +65,17 @@ absl::Status ApplyKernelFile(RunConfig& config, const std::string& name,
                              const LoadContext& context);
 absl::Status ApplyMachineFile(RunConfig& config, const std::string& name,
                               const LoadContext& context);
-// Loads machine.topology_source into machine.topology.
-absl::Status LoadMachineTopology(RunConfig& config);
+// Loads machine.topology_source into machine.topology, or takes it from `context`. One of more than
+// `cpus_max` CPUs is refused as soon as they can be counted.
+absl::Status LoadMachineTopology(RunConfig& config, const LoadContext& context = {},
+                                 std::size_t cpus_max = SIZE_MAX);
 
 // Checks everything that involves more than one knob. What names two toggles names both.
 absl::Status ValidateRunConfig(const RunConfig& config);
 
 // "1.5:vm.swappiness=10" -> the write.
 absl::StatusOr<SysctlWrite> ParseSysctl(const std::string& text);
+// "vm.swappiness=10", blanks allowed around the equals sign -> the write, at time 0.
+absl::StatusOr<SysctlWrite> ParseSysctlLine(const std::string& text);
 
 }  // namespace pagestorm::bench

@@ -64,6 +64,9 @@ struct RunConfig {
   EngineCosts engine_costs;
 
   std::vector<SysctlWrite> sysctls;  // ascending in time
+  // The task that writes them is there even without any, for those that come while the machine runs
+  // (Emulator::WriteSysctl()). So a run of which some came is repeated by one that has them here.
+  bool control = false;
 
   RunConfig() { costs.page_zero_ns = costs.page_copy_ns = 0; }
 };

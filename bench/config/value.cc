@@ -1,10 +1,12 @@
 #include "bench/config/value.h"
 
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "bench/config/toml_file.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench {
@@ -98,6 +100,25 @@ bool ParseList(std::string_view text, std::size_t& at, Value& out) {
   }
 }
 
+void ForgetLines(Value& value) {
+  value.line = 0;
+  for (Value& element : value.list) ForgetLines(element);
+  for (Member& member : value.members) ForgetLines(member.value);
+}
+
+// What TOML has brackets or quotes for; nullopt: something else, or not written as TOML wants it.
+std::optional<Value> ParseInline(std::string_view text) {
+  if (text.empty() || std::string_view("\"'[{").find(text.front()) == std::string_view::npos) {
+    return std::nullopt;
+  }
+  if (text.find('\n') != std::string_view::npos) return std::nullopt;
+  auto table = ParseToml(absl::StrCat("v = ", std::string(text)), "");
+  if (!table.ok() || table->members.size() != 1) return std::nullopt;
+  Value value = std::move(table->members.front().value);
+  ForgetLines(value);
+  return value;
+}
+
 }  // namespace
 
 Value Value::Bool(bool v) {
@@ -182,6 +203,7 @@ std::string ToToml(const Value& value) {
 
 Value ParseScalar(std::string_view text) {
   if (text == "true" || text == "false") return Value::Bool(text == "true");
+  if (auto value = ParseInline(text)) return *std::move(value);
   if (text.size() >= 2 && text.front() == '"' && text.back() == '"') {
     return Value::Text(std::string(text.substr(1, text.size() - 2)));
   }

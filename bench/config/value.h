@@ -47,7 +47,8 @@ struct Member {
 // The value in TOML syntax on one line: 3, "text", [1, 2], { a = 1 }. Reads back as the same value.
 [[nodiscard]] std::string ToToml(const Value& value);
 
-// A command line's text as a value: what TOML would read, else the text itself (off, 2.6.26).
+// A command line's text as a value: what TOML would read ({ a = 1 } and lists of such, too), lists
+// also of bare words ([a, b]), else the text itself (off, 2.6.26).
 [[nodiscard]] Value ParseScalar(std::string_view text);
 
 }  // namespace pagestorm::bench

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/config/knob_kinds.h"
 #include "bench/emulator/wiring.h"
+#include "core/check.h"
 #include "core/make_engine.h"
 #include "mm/block_device.h"
 #include "mm/oom.h"
@@ -35,7 +36,7 @@ absl::Status CheckSwap(const RunConfig& config, std::int64_t host_bytes_availabl
   return absl::InvalidArgumentError(
       // lint: message only
       absl::StrCat("machine ", config.machine.name, ": swap.mib = ", config.machine.swap.mib,
-                   ": allowed are 0..",
+                   ": allowed are -1..",
                    ToKiB(Pages{allowed}, config.machine.page_shift) / 1024 * config.machine.scale,
                    " (slots have 32 bits and ", slot_bytes, " bytes of this host's memory)"));
 }
@@ -43,7 +44,9 @@ absl::Status CheckSwap(const RunConfig& config, std::int64_t host_bytes_availabl
 }  // namespace
 
 Emulator::Emulator(const RunConfig& config)
-    : config_(config), topology_(numa::EffectiveTopology(config.machine)) {}
+    : config_(config),
+      topology_(numa::EffectiveTopology(config.machine)),
+      sysctls_(config.sysctls) {}
 
 Emulator::~Emulator() = default;
 
@@ -125,16 +128,7 @@ std::string Emulator::CheckAtRest(const MachineOutcome& outcome) {
 void Emulator::SpawnHelpers() {
   SpawnNuisance();
   SpawnSampler();
-  if (config_.sysctls.empty()) return;
-  CpuMask device;
-  device.set(topology_.cpu_count());
-  engine_->Spawn({.name = "sysctl", .allowed = device, .daemon = true}, [this] {
-    for (const SysctlWrite& write : config_.sysctls) {
-      const std::int64_t now = FreshNow().n;
-      if (write.at_ns > now) SleepFor({write.at_ns - now});
-      ApplySysctl(write);
-    }
-  });
+  if (config_.control || !config_.sysctls.empty()) SpawnSysctlWriter();
 }
 
 // Background processes: each wakes, touches its pages, sleeps.
@@ -207,6 +201,53 @@ std::vector<mm::GateKnob> SysctlsOf(const mm::ThrottlePolicy& throttle) {
   return knobs;
 }
 
+void Emulator::SpawnSysctlWriter() {
+  CpuMask device;
+  device.set(topology_.cpu_count());
+  sysctl_queue_ = std::make_unique<WaitQueue>(*engine_, "sysctl");
+  const Task& writer =
+      engine_->Spawn({.name = "sysctl", .allowed = device, .daemon = true}, [this] {
+        std::optional<SysctlWrite> write;
+        for (;;) {
+          sysctl_queue_->Wait([&] { return (write = TakeDueSysctl()).has_value(); });
+          ApplySysctl(*write);
+        }
+      });
+  sysctl_writer_ = writer.id;
+  for (const SysctlWrite& write : config_.sysctls) engine_->WakeAt(writer.id, {write.at_ns});
+}
+
+std::optional<SysctlWrite> Emulator::TakeDueSysctl() {
+  const std::lock_guard guard(sysctls_mu_);
+  if (sysctls_written_ == sysctls_.size()) return std::nullopt;
+  const SysctlWrite& next = sysctls_[sysctls_written_];
+  if (next.at_ns > FreshNow().n) return std::nullopt;
+  ++sysctls_written_;
+  return next;
+}
+
+absl::StatusOr<SysctlWrite> Emulator::WriteSysctl(const std::string& name, std::int64_t value) {
+  PS_CHECK(config_.control, "RunConfig::control is needed");
+  SysctlWrite write{0, name, value};
+  const absl::Status status = CheckSysctl(config_, write);
+  if (!status.ok()) return status;
+  write.at_ns = engine_->EarliestWake().n;
+  {
+    const std::lock_guard guard(sysctls_mu_);
+    const auto place = std::upper_bound(
+        sysctls_.begin() + static_cast<std::ptrdiff_t>(sysctls_written_), sysctls_.end(), write,
+        [](const SysctlWrite& a, const SysctlWrite& b) { return a.at_ns < b.at_ns; });
+    sysctls_.insert(place, write);
+  }
+  engine_->WakeAt(sysctl_writer_, {write.at_ns});
+  return write;
+}
+
+std::vector<SysctlWrite> Emulator::sysctls() const {
+  const std::lock_guard guard(sysctls_mu_);
+  return sysctls_;
+}
+
 absl::Status CheckSysctl(const RunConfig& config, const SysctlWrite& write) {
   std::string name = write.name;
   if (name.rfind("vm.", 0) == 0) name = name.substr(3);
@@ -234,6 +275,11 @@ void Emulator::ApplySysctl(const SysctlWrite& write) {
   } else {
     static_cast<void>(memory_->gate->SetKnob(name, write.value));
   }
+}
+
+std::int64_t HostBytesOf(const RunConfig& config) {
+  const auto map = numa::EffectiveMemoryMap(config.machine);
+  return map.ok() ? HostBytes(config, *map) : 0;
 }
 
 MachineFacts FactsOf(const RunConfig& config) {

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "bench/emulator/process.h"
 #include "bench/emulator/process_table.h"
 #include "core/engine.h"
+#include "core/wait_queue.h"
 #include "mm/memory_manager.h"
 #include "numa/topology.h"
 
@@ -59,6 +62,13 @@ class Emulator {
   // Called now and then while the machine runs, without effect on it.
   void set_poll(std::function<void()> poll) { engine_->set_poll(std::move(poll)); }
 
+  // From the poll, with RunConfig::control: writes a kernel parameter as soon as the machine's time
+  // allows. Returns the write with that time: as one of RunConfig::sysctls it repeats this run.
+  // InvalidArgument: as CheckSysctl(), and nothing is written.
+  absl::StatusOr<SysctlWrite> WriteSysctl(const std::string& name, std::int64_t value);
+  // Those of the configuration and those of WriteSysctl(), ascending in time.
+  [[nodiscard]] std::vector<SysctlWrite> sysctls() const;
+
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] mm::MemoryManager& memory() { return *memory_; }
   [[nodiscard]] ProcessTable& processes() { return *processes_; }
@@ -72,6 +82,8 @@ class Emulator {
   void SpawnHelpers();
   void SpawnNuisance();
   void SpawnSampler();
+  void SpawnSysctlWriter();
+  std::optional<SysctlWrite> TakeDueSysctl();
   void ApplySysctl(const SysctlWrite& write);
   Sample TakeSample();
   [[nodiscard]] std::string CheckAtRest(const MachineOutcome& outcome);
@@ -83,10 +95,19 @@ class Emulator {
   std::unique_ptr<mm::MemoryManager> memory_;
   std::unique_ptr<ProcessTable> processes_;
   std::vector<Sample> samples_;
+
+  TaskId sysctl_writer_;
+  std::unique_ptr<WaitQueue> sysctl_queue_;  // the writer sleeps here; Engine::WakeAt() wakes it
+  mutable std::mutex sysctls_mu_;            // the two below: the writer's and the poll's thread
+  std::vector<SysctlWrite> sysctls_;
+  std::size_t sysctls_written_ = 0;
 };
 
 // What a workload may know before the machine boots. The configuration must be valid.
 [[nodiscard]] MachineFacts FactsOf(const RunConfig& config);
+
+// Bytes of this host's memory that the machine's frames take. The configuration must be valid.
+[[nodiscard]] std::int64_t HostBytesOf(const RunConfig& config);
 
 // A kernel parameter that can be written while a machine runs. InvalidArgument names those that
 // can.

@@ -117,7 +117,8 @@ absl::StatusOr<mm::MmConfig> MmConfigOf(const RunConfig& config, const numa::Top
   for (std::size_t i = 0; i < topology.node_count(); ++i) {
     mm.node_has_cpus.push_back(topology.nodes[i].has_cpus());
     CpuMask mask;
-    if (config.engine.kind == EngineKind::kThreads) mask.set(topology.cpu_count() + i);
+    const bool apart = !config.machine.kswapd_shares_cpus || !topology.nodes[i].has_cpus();
+    if (config.engine.kind == EngineKind::kThreads && apart) mask.set(topology.cpu_count() + i);
     mm.kswapd_cpus.push_back(mask);
   }
   return mm;

@@ -17,7 +17,8 @@ namespace pagestorm::bench {
 // node; the disk runs on the first.
 EngineConfig EngineConfigOf(const RunConfig& config, const numa::Topology& topology);
 
-// kswapd runs on the node's own CPUs (virtual) or on its service CPU (threads).
+// kswapd runs on the node's own CPUs (virtual) or on its service CPU (threads, unless
+// machine.kswapd_shares_cpus).
 absl::StatusOr<mm::MmConfig> MmConfigOf(const RunConfig& config, const numa::Topology& topology);
 
 std::unique_ptr<Scheduler> SchedulerOf(const RunConfig& config, const numa::Topology& topology);

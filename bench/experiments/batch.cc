@@ -13,11 +13,14 @@ void RunBatch(std::size_t count, const std::function<RunConfig(std::size_t)>& co
               const BatchOptions& options, const BatchDone& done) {
   std::mutex mu;  // one call of `done` at a time
   std::vector<std::size_t> alone;
-  const auto stopped = [&] {
-    return options.interrupted != nullptr && options.interrupted->load();
-  };
+  const auto set = [](const std::atomic<bool>* flag) { return flag != nullptr && flag->load(); };
+  const auto stopped = [&] { return set(options.interrupted) || set(options.abandoned); };
   const auto run = [&](std::size_t index, const RunConfig& config) {
-    auto record = ExecuteRun(config, {.interrupted = options.interrupted});
+    RunOptions one{.interrupted = options.interrupted};
+    if (options.progress) {
+      one.on_permille = [&options, index](int permille) { options.progress(index, permille); };
+    }
+    auto record = ExecuteRun(config, one);
     const std::lock_guard lock(mu);
     done(index, std::move(record));
   };

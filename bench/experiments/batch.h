@@ -20,6 +20,10 @@ struct BatchOptions {
   int workers = 0;  // 0: one for each host core
   // Set by a signal handler: runs under way stop with what they have, no other is started.
   const std::atomic<bool>* interrupted = nullptr;
+  // Set by `done`, say: runs under way go on to their ends, no other is started.
+  const std::atomic<bool>* abandoned = nullptr;
+  // Called now and then while run `index` is under way, from its worker, several at a time.
+  std::function<void(std::size_t index, int permille)> progress = {};
 };
 
 // What came of one run: ExecuteRun()'s answer.

@@ -71,6 +71,11 @@ struct RunRecord {
   numa::Topology topology;  // as emulated
   HostRecord host;
 
+  // Waiting for zone->lru_lock by tasks inside the zone shrinker, all zones; and its share of the
+  // CPU time they spent there, in millionths: 0 if nobody was there.
+  [[nodiscard]] std::int64_t lru_wait_in_reclaim_ns() const;
+  [[nodiscard]] std::int64_t lru_wait_share_ppm() const;
+
   [[nodiscard]] ExitCode exit_code() const;
   // Why the exit code is not 0, one line; empty if it is.
   [[nodiscard]] std::string verdict() const;

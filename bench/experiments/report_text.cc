@@ -45,8 +45,12 @@ std::string LockLine(const RunRecord& record) {
     lru.contentions += zone.lru_lock.contentions;
     lru.wait_ns += zone.lru_lock.wait_ns;
   }
-  return fmt::format("zone->lru_lock: {} acquisitions, {} contended, {:.6f} s waited\n",
-                     lru.acquisitions, lru.contentions, Seconds({lru.wait_ns}));
+  return fmt::format(
+      "zone->lru_lock: {} acquisitions, {} contended, {:.6f} s waited; {:.2f} % of {:.3f} CPU s in "
+      "reclaim\n",
+      lru.acquisitions, lru.contentions, Seconds({lru.wait_ns}),
+      static_cast<double>(record.lru_wait_share_ppm()) / 1e4,
+      Seconds({record.peaks.shrinker_cpu_ns}));
 }
 
 }  // namespace

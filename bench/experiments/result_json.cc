@@ -116,7 +116,10 @@ Json ReclaimJson(const RunRecord& record) {
   return {{"reclaimers_max", record.peaks.reclaimers_max},
           {"isolated_pages_max", record.peaks.isolated_max},
           {"isolated_share_at_max_permille", record.peaks.isolated_share_at_max_permille},
-          {"isolated_share_max_permille", record.peaks.isolated_share_max_permille}};
+          {"isolated_share_max_permille", record.peaks.isolated_share_max_permille},
+          {"shrinker_cpu_ns", record.peaks.shrinker_cpu_ns},
+          {"lru_lock_wait_ns", record.lru_wait_in_reclaim_ns()},
+          {"lru_lock_wait_share_ppm", record.lru_wait_share_ppm()}};
 }
 
 Json GateJson(const RunRecord& record) {
@@ -207,6 +210,8 @@ std::string ResultJson(const RunRecord& record) {
   json["config"] = ConfigJson(record.config);
   return json.dump(2) + "\n";
 }
+
+std::string ConfigJsonText(const RunConfig& config) { return ConfigJson(config).dump(2); }
 
 std::string HostJson(const RunRecord& record) {
   Json json;

@@ -12,5 +12,7 @@ inline constexpr int kResultSchema = 1;
 
 [[nodiscard]] std::string ResultJson(const RunRecord& record);
 [[nodiscard]] std::string HostJson(const RunRecord& record);
+// Every knob of a configuration with its value, and its sysctls: one JSON object.
+[[nodiscard]] std::string ConfigJsonText(const RunConfig& config);
 
 }  // namespace pagestorm::bench

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/emulator/emulator.h"
+#include "bench/experiments/control_pipe.h"
 #include "bench/experiments/gather.h"
 #include "bench/experiments/progress.h"
 #include "core/engine.h"
@@ -75,6 +76,22 @@ std::string Describe(Emulator& emulator, Ns now) {
       emulator.memory().oom->kills());
 }
 
+// What has come through the pipe since the last look. A bad line changes nothing.
+void WriteSysctls(ControlPipe& pipe, Emulator& emulator) {
+  for (const std::string& line : pipe.TakeLines()) {
+    auto write = ParseSysctlLine(line);
+    if (write.ok()) write = emulator.WriteSysctl(write->name, write->value);
+    if (write.ok()) {
+      fmt::print(stderr, "control: {} = {} at {:.9f} s\n", write->name, write->value,
+                 static_cast<double>(write->at_ns) / 1e9);
+    } else {
+      const std::string_view message(write.status().message().data(),
+                                     write.status().message().size());
+      fmt::print(stderr, "control: {}\n", message);
+    }
+  }
+}
+
 // The clock of the CPU that is furthest, racy.
 Ns LatestClock(Engine& engine) {
   std::int64_t latest = 0;
@@ -101,6 +118,11 @@ LoadContext MakeLoadContext(ConfigRoots roots) {
 
 absl::Status PrepareRun(RunConfig& config) { return ConfiguredWorkload(config).status(); }
 
+absl::Status CheckRun(RunConfig config) {
+  const absl::Status status = PrepareRun(config);
+  return status.ok() ? Emulator::Boot(config).status() : status;
+}
+
 absl::StatusOr<RunRecord> ExecuteRun(const RunConfig& config, const RunOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   RunRecord record;
@@ -120,11 +142,14 @@ absl::StatusOr<RunRecord> ExecuteRun(const RunConfig& config, const RunOptions& 
                       absl::StrCat(config.workload, " seed ", config.seed, ":"));
     emulator.set_poll([&] {
       if (options.interrupted != nullptr && options.interrupted->load()) emulator.RequestStop();
+      if (options.control != nullptr) WriteSysctls(*options.control, emulator);
+      if (options.on_permille) options.on_permille((*workload)->progress_permille());
       progress.Poll((*workload)->progress_permille(),
                     [&] { return Describe(emulator, LatestClock(emulator.engine())); });
     });
     record.outcome = emulator.Run(config.workload, [&](Process& self) { (*workload)->Main(self); });
   }
+  record.config.sysctls = emulator.sysctls();
   record.workload = (*workload)->Report();
   GatherAfter(emulator, record);
   record.host.seconds =

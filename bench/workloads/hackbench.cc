@@ -42,6 +42,7 @@ class Hackbench final : public Workload {
   }
   void Main(Process& self) override;
   [[nodiscard]] WorkloadReport Report() override;
+  [[nodiscard]] Headline headline() const override { return {"time_ns", false}; }
   [[nodiscard]] int progress_permille() const override {
     if (events_total_ == 0) return 0;
     return static_cast<int>(events_.load(std::memory_order_relaxed) * 1000 / events_total_);

@@ -53,6 +53,7 @@ class Soak final : public Workload {
   [[nodiscard]] std::int64_t max_tasks() const override { return 2 * Value(kTasks) + 2; }
   void Main(Process& self) override;
   [[nodiscard]] WorkloadReport Report() override;
+  [[nodiscard]] Headline headline() const override { return {"writes", true}; }
   [[nodiscard]] int progress_permille() const override {
     return static_cast<int>(std::min<std::int64_t>(
         1000, now_.load(std::memory_order_relaxed) * 1000 / (Value(kSeconds) * kSecond.n)));

@@ -48,6 +48,12 @@ class Workload {
   virtual void Main(Process& self) = 0;
   // After the run, at rest. Emulated times only.
   [[nodiscard]] virtual WorkloadReport Report() = 0;
+  // The number of Report() that says how well it went: a throughput, or a time. For tables.
+  struct Headline {
+    std::string_view number;
+    bool more_is_better;
+  };
+  [[nodiscard]] virtual Headline headline() const { return {"elapsed_ns", false}; }
   // 0..1000 of the work done, racy; for the progress line.
   [[nodiscard]] virtual int progress_permille() const = 0;
 };

@@ -38,6 +38,15 @@ const Bad kBad[] = {
     {"run --machine tests --repeat 0", "--repeat"},
     {"run --machine tests --sysctl 1:vm.nonsense=1", "vm.nonsense"},
     {"run --machine tests --out /proc/nowhere/run", "--out /proc/nowhere/run"},
+    {"run --machine tests --control @typo.toml", "is no FIFO"},
+    {"sweep --machine tests --set throttle.limt=1,2", "did you mean throttle.limit?"},
+    {"sweep --machine tests --set throttle.limit=1,two", "throttle.limit = \"two\""},
+    {"sweep --machine tests --seeds 0", "--seeds 0"},
+    {"sweep --machine tests --set workload.mib=1,2 --seeds 6000", "--force"},
+    {"sweep --machine tests --engine virtual,steam", "engine.kind = \"steam\""},
+    {"sweep --machine tests --set alloc.min_free_kbytes=64,1000000001",
+     "alloc.min_free_kbytes = 1000000001: "},
+    {"sweep --machine tests --out /proc/nowhere/sweep -q", "--out /proc/nowhere/sweep"},
     {"hackbench 10 -g 10", "two syntaxes"},
     {"hackbench 10 fibre -q", "mode = \"fibre\""},
     {"list teapots", "teapots"},
@@ -192,6 +201,34 @@ TEST_CASE("pagestorm reproduce: 0 if every claim holds, 1 if not, and the files 
   CHECK(bad.code == 1);
   CHECK(bad.text.find("FAIL          tiny/i") != std::string::npos);
   CHECK(Call("reproduce --list").text.find("throttle-v7") != std::string::npos);
+}
+
+TEST_CASE("pagestorm sweep: a table and files, and the same again without running anything",
+          "[bench][cli]") {
+  if (Program() == nullptr) return;
+  const Scratch scratch;
+  const std::string command =
+      "sweep --machine tests --set throttle.limit=1,-1 --set workload.mib=4 --set "
+      "workload.sweeps=1 --seeds 2 -q --out " +
+      scratch.Path("out");
+  const Output first = Call(command);
+  CAPTURE(first.text);
+  CHECK(first.code == 0);
+  CHECK(
+      first.text.rfind("press on machine tests, kernel 2.6.26-throttle-v7: 2 points x 2 seeds = 4 "
+                       "runs\nnote: kernel 2.6.26-throttle-v7: ",
+                       0) == 0);
+  CHECK(first.text.find("\nthrottle.limit  n  pages_per_second ^  ") != std::string::npos);
+  const std::string points = ReadFile(scratch.Path("out/points.csv"));
+  CHECK(std::count(points.begin(), points.end(), '\n') == 3);
+  const Output again = Call(command);
+  CHECK(again.code == 0);
+  CHECK(again.text.find("4 of the runs were there already") != std::string::npos);
+  CHECK(ReadFile(scratch.Path("out/points.csv")) == points);
+  const Output other = Call(command + " --set workload.tasks=3");
+  CHECK(other.code == 2);
+  CHECK(other.text.find("holds another sweep: config.workload.tasks: 0 there, 3 here") !=
+        std::string::npos);
 }
 
 TEST_CASE("pagestorm hackbench: both syntaxes are read, and it says which", "[bench][cli]") {

@@ -138,6 +138,44 @@ TEST_CASE("Loader: a preset inherits, and not from itself", "[bench][loader]") {
             .find("unknown key disk") != std::string::npos);
 }
 
+TEST_CASE("Loader: a path in a file is looked for beside that file", "[bench][loader]") {
+  const Scratch scratch;
+  scratch.Write("kernels/base.toml", "inherits = \"2.6.26-throttle-v7\"\n[throttle]\nlimit = 5\n");
+  scratch.Write("kernels/mine.toml", "inherits = \"base.toml\"\n");
+  scratch.Write("machine.toml",
+                "topology = \"Package:1 [NUMANode(memory=64MiB)] PU:3\"\nswap.mib = 64\n");
+  LoadRequest request;
+  request.config = scratch.Write(
+      "runs/run.toml", "kernel = \"../kernels/mine.toml\"\nmachine = \"../machine.toml\"\n");
+  const auto config = LoadRunConfig(request, TreeContext());
+  INFO(config.status().message());
+  REQUIRE(config.ok());
+  CHECK(config->policy.throttle.limit == 5);
+  CHECK(config->machine.topology.cpu_count() == 3);
+}
+
+TEST_CASE("Loader: --set takes tables and lists of tables", "[bench][loader]") {
+  const RunConfig config = SmallRun(
+      {{"--set", "holes=[{ start = 4096, pages = 512, kind = \"lost\" }]"},
+       {"--set", "latency.points=[{ distance = 10, latency_ns = 80, mb_per_s = 40000 }]"}});
+  REQUIRE(config.machine.holes.size() == 1);
+  CHECK(config.machine.holes[0].pages == Pages{512});
+  CHECK(config.machine.latency.points.size() == 1);
+  CHECK(SetComplaint("holes=[{ start = 4096 }]")
+            .rfind("--set: machine.holes = [{ start = 4096 }]", 0) == 0);
+}
+
+TEST_CASE("Loader: memory and swap that follow from the CPUs", "[bench][loader]") {
+  const RunConfig config =
+      SmallRun({{"--set", "memory_mib=[]"}, {"--set", "mib_per_cpu=24"}, {"--set", "swap.mib=-1"}});
+  const numa::Topology topology = numa::EffectiveTopology(config.machine);
+  CHECK(topology.nodes[0].memory_bytes == 48 << 20);  // two CPUs a node
+  CHECK(ToBytes(numa::SwapPages(config.machine), config.machine.page_shift) == 192 << 20);
+  CHECK(numa::EffectiveTopology(SmallRun({{"--set", "mib_per_cpu=24"}}).machine)
+            .nodes[0]
+            .memory_bytes == 32 << 20);  // memory_mib says so
+}
+
 TEST_CASE("ParseSysctl: a time, a name and an integer", "[bench][loader]") {
   const auto write = ParseSysctl("1.5:vm.max_nr_task_per_zone=-1");
   REQUIRE(write.ok());

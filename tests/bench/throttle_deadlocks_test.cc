@@ -126,8 +126,8 @@ TEST_CASE("Deadlock D2: who lacks FS waits for who has it up to v6, and never fr
     CHECK((result.end == RunEnd::kStalled) == hangs);
     if (!hangs) continue;
     // The report names the ticket and who holds it, the lock and who holds that, and the tasks.
-    for (const char* name : {"reclaim throttle", "tickets out", "held by task", "inode", "writer",
-                             "filesystem"}) {
+    for (const char* name :
+         {"reclaim throttle", "tickets out", "held by task", "inode", "writer", "filesystem"}) {
       CAPTURE(name, result.stall_report);
       CHECK(result.stall_report.find(name) != std::string::npos);
     }
@@ -261,8 +261,7 @@ TEST_CASE("Deadlock D6: from v7 on every direct reclaim, GFP_NOIO too, takes the
 // reclaim zone 1 as well. Mutation tried, red: the guard kept a zone (they wait: three).
 TEST_CASE("Inversion D7: nested reclaim of another zone runs beside those who have its tickets",
           "[bench][deadlock]") {
-  for (const std::string& version :
-       std::vector<std::string>{"v4", "v5", "v6", "v7", "v8"}) {
+  for (const std::string& version : std::vector<std::string>{"v4", "v5", "v6", "v7", "v8"}) {
     CAPTURE(version);
     ReclaimMachine machine(OptionsOf(version, /*nodes=*/2));
     int inside = 0;

@@ -36,6 +36,14 @@ TEST_CASE("ParseScalar: a command line's text becomes what TOML would read", "[b
   CHECK(ParseScalar("wall(HZ/10)").text == "wall(HZ/10)");
   CHECK(ToToml(ParseScalar("[[10, 21],[21,10]]")) == "[[10, 21], [21, 10]]");
   CHECK(ParseScalar("[1, ").kind == Value::Kind::kText);
+  CHECK(ToToml(ParseScalar("[{ a = 1, b = \"x, y\" }, { c = [2] }]")) ==
+        "[{ a = 1, b = \"x, y\" }, { c = [2] }]");
+  CHECK(ParseScalar("{ a = 1 }").members[0].value.line == 0);  // it is not from a file
+  CHECK(ParseScalar("\"a\\tb\"").text == "a\tb");
+  CHECK(ParseScalar("'as is'").text == "as is");
+  CHECK(ToToml(ParseScalar("[normal, dma]")) == "[\"normal\", \"dma\"]");
+  CHECK(ParseScalar("{ a = 1").kind == Value::Kind::kText);
+  CHECK(ParseScalar("1\nseed = 2").kind == Value::Kind::kText);
 }
 
 TEST_CASE("ParseToml: a damaged file is one line with its name and line", "[bench][value]") {
