@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -17,7 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kOom = -1;  // a run that ended in an OOM kill
 
 // A table of two columns and five rows over a run that takes no time.
