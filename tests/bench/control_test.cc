@@ -64,9 +64,9 @@ std::int64_t MinOfZones(const RunRecord& record) {
 
 }  // namespace
 
-// Goes red if WriteSysctl() dates the write to a clock's time instead of after it, if WakeAt()
-// takes a number from the other timers, or if the task is only there when there is something to
-// write.
+// Meant to go red (mutations not tried yet) if WriteSysctl() dates the write to a clock's time
+// instead of after it, if WakeAt() takes a number from the other timers, or if the task is only
+// there when there is something to write.
 TEST_CASE("Control: what was written while a machine ran is repeated to the same bytes",
           "[bench][control]") {
   const RunConfig config = ThrottledPress("virtual");
