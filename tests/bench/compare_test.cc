@@ -100,7 +100,8 @@ Elapsed        2.00        2.00
                                 2.6.26      2.6.26
                                           throttle
 Minor Faults                        30          30
-)").substr(1));
+)")
+                    .substr(1));
   CHECK(text.find("Kswapd efficiency                  40%         40%\n") != std::string::npos);
   CHECK(text.find("Kswapd velocity                 50.000      50.000\n") != std::string::npos);
 }
