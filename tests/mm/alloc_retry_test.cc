@@ -32,8 +32,8 @@ TEST_CASE("RetryRule: each fruitless round takes off a sixteenth of what could b
 
 // 1600 pages on the lists and more than enough free: only the number of rounds counts, and the 17th
 // is one too many. With a min mark of free + 600 a round is worth it while 1600 - 100 n > 600, so
-// for n up to 9. Mutations tried, all red: 15 and 17 rounds; the discount rounded down and left
-// out; progress that does not count; isolated pages counted as reclaimable.
+// for n up to 9. Mutations meant to turn it red, not tried yet: 15 and 17 rounds; the discount
+// rounded down and left out; progress that does not count; isolated pages counted as reclaimable.
 TEST_CASE("RetryRule: 4.7 gives up after sixteen fruitless rounds, or when the rest is too little",
           "[mm][retry][spec:throttle-45]") {
   ReclaimMachine machine(SixteenRounds());
@@ -82,7 +82,8 @@ TEST_CASE("RetryRule: 4.7 gives up after sixteen fruitless rounds, or when the r
   });
 }
 
-// Mutations tried, both red: the nap without regard to what is being written; after progress, too.
+// Mutations meant to turn it red, not tried yet: the nap without regard to what is being written;
+// after progress, too.
 TEST_CASE("RetryRule: 4.7 naps before a retry if the disk has most of what could be reclaimed",
           "[mm][retry]") {
   ReclaimMachine machine(SixteenRounds());
@@ -108,7 +109,7 @@ TEST_CASE("RetryRule: 4.7 naps before a retry if the disk has most of what could
   });
 }
 
-// Mutation tried, red: GFP_NOFS kills.
+// Mutation meant to turn it red, not tried yet: GFP_NOFS kills.
 TEST_CASE("RetryRule: who fails, who may kill, who only tries again", "[mm][retry]") {
   ReclaimMachineOptions options = SixteenRounds();
   options.arch = numa::Arch::kX86_64;
@@ -155,7 +156,8 @@ TEST_CASE("ReclaimablePages: anonymous pages count while swap has room", "[mm][r
   CHECK(machine.Run().end == RunEnd::kDone);
 }
 
-// The whole slow path with 4.7's rule. Mutation tried, red: TryOom takes no lock (two kills).
+// The whole slow path with 4.7's rule. Mutation meant to turn it red, not tried yet: TryOom takes
+// no lock (two kills).
 TEST_CASE("PageAllocator: with 4.7's rules and no swap one task dies and the other finishes",
           "[mm][retry]") {
   testing::SwapMachineOptions options{.cpus = 2, .kib_per_node = 16 * 1024, .swap = 0};

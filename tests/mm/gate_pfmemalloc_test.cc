@@ -67,9 +67,9 @@ class TwoBigNodes : public ReclaimMachine {
   }
 };
 
-// W = 3 + 1012 + 1016 = 2031 on node 0, and W / 2 = 1015. Mutations tried, all red: ">=" in the
-// rule (1015 passes); W instead of W / 2; Movable and Normal of all nodes summed; kernel threads
-// stopped.
+// W = 3 + 1012 + 1016 = 2031 on node 0, and W / 2 = 1015. Mutations meant to turn it red, not tried
+// yet: ">=" in the rule (1015 passes); W instead of W / 2; Movable and Normal of all nodes summed;
+// kernel threads stopped.
 TEST_CASE("pfmemalloc: direct reclaimers wait while a node's reserves are half used up",
           "[mm][gate][spec:throttle-44]") {
   TwoBigNodes machine;
@@ -103,7 +103,7 @@ TEST_CASE("pfmemalloc: direct reclaimers wait while a node's reserves are half u
   });
 }
 
-// Mutations tried, both red: no bound without FS; the bound for everyone.
+// Mutations meant to turn it red, not tried yet: no bound without FS; the bound for everyone.
 TEST_CASE("pfmemalloc: without FS a reclaimer waits a second at most", "[mm][gate]") {
   TwoBigNodes machine;
   machine.Run([&] {
@@ -125,7 +125,7 @@ TEST_CASE("pfmemalloc: without FS a reclaimer waits a second at most", "[mm][gat
   });
 }
 
-// Mutations tried, both red: the wait not killable (stall); kOk for the killed.
+// Mutations meant to turn it red, not tried yet: the wait not killable (stall); kOk for the killed.
 TEST_CASE("pfmemalloc: a fatal signal ends the wait, and its reclaim reports one page",
           "[mm][gate]") {
   TwoBigNodes machine;
@@ -152,8 +152,8 @@ TEST_CASE("pfmemalloc: a fatal signal ends the wait, and its reclaim reports one
   });
 }
 
-// Mutations tried, both red: BeforeKswapdSleeps does nothing (the waiter sleeps on); the look that
-// fails does not wake kswapd.
+// Mutations meant to turn it red, not tried yet: BeforeKswapdSleeps does nothing (the waiter sleeps
+// on); the look that fails does not wake kswapd.
 TEST_CASE("pfmemalloc: whoever waits keeps kswapd awake until the reserves are in order",
           "[mm][gate]") {
   ReclaimMachineOptions options;
