@@ -17,17 +17,17 @@ constexpr int kResamples = 2000;
 constexpr std::uint64_t kBootstrapSeed = 1;  // a result must not depend on when it is computed
 constexpr std::int64_t kMinSurvivors = 2;    // one run has no spread
 
-using Read_ = std::optional<Reading>;
+using MaybeReading = std::optional<Reading>;
 
-Read_ Plain(double value) { return Reading{value, value, value}; }
+MaybeReading Plain(double value) { return Reading{value, value, value}; }
 
 double RowValue(const Table& table, Cell cell) {
   return static_cast<double>(table.rows[cell.row].value);
 }
 
 // base / cells, the ratio that is farthest from 1, and the least and the largest.
-Read_ Ratios(const Claim& claim, const Figures& figures) {
-  Read_ reading;
+MaybeReading Ratios(const Claim& claim, const Figures& figures) {
+  MaybeReading reading;
   for (std::size_t i = 0; i < claim.cells.size(); ++i) {
     const auto cell = figures.Mean(claim.cells[i], claim.metric);
     const auto base = figures.Mean(claim.base[i], claim.metric);
@@ -42,7 +42,7 @@ Read_ Ratios(const Claim& claim, const Figures& figures) {
 }
 
 // The last row on the flat line and the first that has left it; the value lies between them.
-Read_ Knee(const Claim& claim, const Table& table, const Figures& figures) {
+MaybeReading Knee(const Claim& claim, const Table& table, const Figures& figures) {
   std::vector<double> slopes;
   std::optional<double> on_line;
   for (const Cell cell : claim.cells) {
@@ -62,8 +62,8 @@ Read_ Knee(const Claim& claim, const Table& table, const Figures& figures) {
   return std::nullopt;
 }
 
-Read_ LargestVariation(const Claim& claim, const Figures& figures) {
-  Read_ reading;
+MaybeReading LargestVariation(const Claim& claim, const Figures& figures) {
+  MaybeReading reading;
   for (const Cell cell : claim.cells) {
     const auto variation = figures.Variation(cell, claim.metric);
     if (variation && (!reading || *variation > reading->value)) reading = Plain(*variation);
@@ -79,13 +79,18 @@ std::optional<double> Share(const Claim& claim, const Figures& figures) {
   return *cell / *base;
 }
 
-Read_ OomRate(const Claim& claim, const Figures& figures) {
+OomCount OomsOf(const std::vector<Cell>& cells, const Figures& figures) {
   OomCount all;
-  for (const Cell cell : claim.cells) {
+  for (const Cell cell : cells) {
     const OomCount count = figures.Ooms(cell);
     all.kills += count.kills;
     all.runs += count.runs;
   }
+  return all;
+}
+
+MaybeReading OomRate(const Claim& claim, const Figures& figures) {
+  const OomCount all = OomsOf(claim.cells, figures);
   if (all.runs == 0) return std::nullopt;
   return Plain(static_cast<double>(all.kills) / static_cast<double>(all.runs));
 }
@@ -98,7 +103,7 @@ bool PublishedDiffers(const Claim& claim, const Table& table, Cell a, Cell b) {
   return !x || !y || std::abs(*x - *y) > table.noise * std::min(*x, *y);
 }
 
-Read_ Order(const Claim& claim, const Table& table, const Figures& figures) {
+MaybeReading Order(const Claim& claim, const Table& table, const Figures& figures) {
   std::vector<double> published;
   std::vector<double> measured;
   for (const Cell cell : claim.cells) {
@@ -115,11 +120,11 @@ Read_ Order(const Claim& claim, const Table& table, const Figures& figures) {
 }
 
 // The least of the others over the best: above 1 while the best is best.
-Read_ Argmin(const Claim& claim, const Table& table, const Figures& figures) {
+MaybeReading Argmin(const Claim& claim, const Table& table, const Figures& figures) {
   const Cell best = claim.base[0];
   const auto least = figures.Mean(best, claim.metric);
   if (!least || *least <= 0) return std::nullopt;
-  Read_ reading;
+  MaybeReading reading;
   for (const Cell cell : claim.cells) {
     if (cell == best || !PublishedDiffers(claim, table, cell, best)) continue;
     const auto mean = figures.Mean(cell, claim.metric);
@@ -190,6 +195,13 @@ std::string WhyNot(const Claim& part, const Table& table, const std::vector<std:
       }
     }
     first = false;
+  }
+  if (part.kind == ClaimKind::kOomRateZero && !part.base.empty()) {
+    const OomCount base = OomsOf(part.base, measured);
+    if (base.kills == 0) {
+      return fmt::format("there is nothing to take away: none of {} runs of {} was killed",
+                         base.runs, table.columns[part.base[0].column].label);
+    }
   }
   return "";
 }
@@ -292,12 +304,7 @@ void JudgeCurve(const Claim& claim, const Table& table, const MeasuredFigures& m
 
 std::string NoteOf(const Claim& part, const MeasuredFigures& measured) {
   if (part.kind != ClaimKind::kOomRateZero) return "";
-  OomCount all;
-  for (const Cell cell : part.cells) {
-    const OomCount count = measured.Ooms(cell);
-    all.kills += count.kills;
-    all.runs += count.runs;
-  }
+  const OomCount all = OomsOf(part.cells, measured);
   const stats::Interval interval = stats::ClopperPearsonInterval(all.kills, all.runs);
   return fmt::format("{} of {} runs; the true rate is at most {:.1f} % with 95 % confidence",
                      all.kills, all.runs, interval.high * 100);

@@ -1,5 +1,6 @@
 #include "bench/reproductions/report.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "bench/stats/describe.h"
@@ -31,6 +32,20 @@ std::string Figure(const std::optional<double>& value) { return value ? Figure(*
 
 std::string IntervalText(const std::optional<stats::Interval>& interval) {
   return interval ? fmt::format("[{}, {}]", Figure(interval->low), Figure(interval->high)) : "-";
+}
+
+bool IsPublished(const Table& table, std::size_t metric) {
+  return std::any_of(table.columns.begin(), table.columns.end(), [&](const Column& column) {
+    return std::any_of(column.published.begin(), column.published.end(),
+                       [&](const Column::Published& figures) { return figures.metric == metric; });
+  });
+}
+
+std::string PairText(const Reproduction& reproduction, Cell cell, std::size_t metric) {
+  if (!reproduction.IsRun(cell)) return "";
+  const std::string emulated = Figure(SummaryOf(reproduction.runs, cell, metric).mean);
+  if (!IsPublished(reproduction.table, metric)) return emulated;
+  return Figure(reproduction.table.Published(cell, metric)) + " / " + emulated;
 }
 
 const char* VerdictWord(const Verdict& verdict) {

@@ -43,6 +43,11 @@ struct CellSummary {
 [[nodiscard]] std::string Figure(double value);
 [[nodiscard]] std::string Figure(const std::optional<double>& value);  // none: "-"
 [[nodiscard]] std::string IntervalText(const std::optional<stats::Interval>& interval);
+// Whether any figure of the metric was published.
+[[nodiscard]] bool IsPublished(const Table& table, std::size_t metric);
+// A cell of a metric beside the first: "published / emulated", or what was emulated where nothing
+// was published; empty if the cell is not run.
+[[nodiscard]] std::string PairText(const Reproduction& reproduction, Cell cell, std::size_t metric);
 // "PASS", "FAIL", "not evaluated" or "fitted".
 [[nodiscard]] const char* VerdictWord(const Verdict& verdict);
 

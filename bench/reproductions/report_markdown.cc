@@ -37,7 +37,7 @@ std::string Head(const Reproduction& reproduction, const Provenance& provenance)
   return absl::StrCat(text, "\n![", table.title, "](", table.id, ".svg)\n");
 }
 
-std::string FigureTable(const Reproduction& reproduction, std::size_t metric) {
+std::string FirstMetric(const Reproduction& reproduction, std::size_t metric) {
   const Table& table = reproduction.table;
   std::string text = absl::StrCat("\n### ", MetricTitle(metric),
                                   "\n\nMean over runs without an OOM kill, 95 % interval by a "
@@ -56,6 +56,28 @@ std::string FigureTable(const Reproduction& reproduction, std::size_t metric) {
                       IntervalText(summary.interval), " | ", Figure(summary.median), " | ",
                       summary.ooms.kills, "/", summary.ooms.runs, " |\n");
     }
+  }
+  return text;
+}
+
+// The means of another metric, rows side by side.
+std::string OtherMetric(const Reproduction& reproduction, std::size_t metric) {
+  const Table& table = reproduction.table;
+  std::string text = absl::StrCat("\n### ", MetricTitle(metric), "\n\n",
+                                  IsPublished(table, metric) ? "Published / emulated, m" : "M",
+                                  "ean over runs without an OOM kill.\n\n| ", table.row_name);
+  std::string line = "\n|---";
+  for (const std::size_t row : reproduction.rows()) {
+    absl::StrAppend(&text, " | ", table.rows[row].label);
+    line += "|---";
+  }
+  absl::StrAppend(&text, " |", line, "|\n");
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    absl::StrAppend(&text, "| ", Escaped(table.columns[column].label));
+    for (const std::size_t row : reproduction.rows()) {
+      absl::StrAppend(&text, " | ", PairText(reproduction, {column, row}, metric));
+    }
+    text += " |\n";
   }
   return text;
 }
@@ -82,7 +104,10 @@ std::string Claims(const Reproduction& reproduction) {
 std::string ReproductionMarkdown(const Reproduction& reproduction, const Provenance& provenance) {
   const Table& table = reproduction.table;
   std::string text = Begin(table.id) + "\n" + Head(reproduction, provenance) + Claims(reproduction);
-  for (const std::size_t metric : table.metrics) text += FigureTable(reproduction, metric);
+  text += FirstMetric(reproduction, table.metrics.front());
+  for (std::size_t i = 1; i < table.metrics.size(); ++i) {
+    text += OtherMetric(reproduction, table.metrics[i]);
+  }
   for (const std::string& trouble : reproduction.troubles) {
     absl::StrAppend(&text, "\nFailed run: ", trouble, "\n");
   }

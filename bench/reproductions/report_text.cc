@@ -70,24 +70,22 @@ std::string FirstMetric(const Reproduction& reproduction) {
   return text;
 }
 
-// The means of another metric, columns side by side.
+// The means of another metric, rows side by side.
 std::string OtherMetric(const Reproduction& reproduction, std::size_t metric) {
   const Table& table = reproduction.table;
   const std::size_t width = LabelWidth(table);
+  const int cell_width = IsPublished(table, metric) ? 18 : 10;
   std::string text =
-      fmt::format("\n{}, published / emulated\n{:<{}}", MetricTitle(metric), "", width);
+      fmt::format("\n{}, {}\n{:<{}}", MetricTitle(metric),
+                  IsPublished(table, metric) ? "published / emulated" : "emulated", "", width);
   for (const std::size_t row : reproduction.rows()) {
-    absl::StrAppend(&text, fmt::format(" {:>18}", table.rows[row].label));
+    absl::StrAppend(&text, fmt::format(" {:>{}}", table.rows[row].label, cell_width));
   }
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     absl::StrAppend(&text, fmt::format("\n{:<{}}", table.columns[column].label, width));
     for (const std::size_t row : reproduction.rows()) {
-      const Cell cell{column, row};
-      const std::string figures = reproduction.IsRun(cell)
-                                      ? Figure(table.Published(cell, metric)) + " / " +
-                                            Figure(SummaryOf(reproduction.runs, cell, metric).mean)
-                                      : "";
-      absl::StrAppend(&text, fmt::format(" {:>18}", figures));
+      absl::StrAppend(
+          &text, fmt::format(" {:>{}}", PairText(reproduction, {column, row}, metric), cell_width));
     }
   }
   return text + "\n";

@@ -279,8 +279,10 @@ class TableLoader {
         if (!claim.published) fields.Refuse("published", "the published rate, a share of 1");
         return ReadCurve(fields, claim);
       case ClaimKind::kVarianceNearKnee:
-      case ClaimKind::kOomRateZero:
         return ReadCurve(fields, claim);
+      case ClaimKind::kOomRateZero:
+        ReadCurve(fields, claim);
+        return ReadWhatIsTakenAway(fields, claim);
       case ClaimKind::kReduction:
         claim.cells = {CellNamed(fields, "cell")};
         claim.base = {CellNamed(fields, "against")};
@@ -297,6 +299,19 @@ class TableLoader {
     const auto column = ColumnNamed(fields, "column");
     const auto rows = Rows(fields, "rows");
     if (column && complaint_.ok()) claim.cells = CellsOf(*column, rows);
+  }
+
+  // The column whose kills an ablation or a policy is claimed to take away, at the same rows.
+  void ReadWhatIsTakenAway(Fields& fields, Claim& claim) {
+    if (!fields.Has("against")) return;
+    const auto against = ColumnNamed(fields, "against");
+    if (!against || !complaint_.ok()) return;
+    std::vector<std::size_t> rows;
+    for (const Cell cell : claim.cells) rows.push_back(cell.row);
+    claim.base = CellsOf(*against, rows);
+    if (claim.base.size() != claim.cells.size()) {
+      fields.Refuse("against", "a column that is run at all rows of the claim");
+    }
   }
 
   void ReadCellList(Fields& fields, Claim& claim) {
@@ -318,7 +333,7 @@ class TableLoader {
     }
     const bool curve = claim.kind == ClaimKind::kKnee || claim.kind == ClaimKind::kOomCurve;
     for (std::size_t i = 1; curve && i < claim.cells.size(); ++i) {
-      if (Value_(claim.cells[i - 1]) >= Value_(claim.cells[i])) {
+      if (ValueOf(claim.cells[i - 1]) >= ValueOf(claim.cells[i])) {
         complaint_.Say(fields.line(), absl::StrCat("[[claim]] ", claim.id, ": its rows ascend"));
       }
     }
@@ -358,7 +373,7 @@ class TableLoader {
     for (const Column& column : table_.columns) ids.push_back(column.id);
     return absl::StrJoin(ids, ", ");
   }
-  [[nodiscard]] std::int64_t Value_(Cell cell) const { return table_.rows[cell.row].value; }
+  [[nodiscard]] std::int64_t ValueOf(Cell cell) const { return table_.rows[cell.row].value; }
   [[nodiscard]] std::string DefaultMetric() const {
     return table_.metrics.empty() ? "" : Metrics()[table_.metrics.front()].name;
   }

@@ -55,7 +55,7 @@ struct Claim {
   std::size_t metric = 0;
   // What it is computed from, ascending rows. ratio_flat, ratio_at: the value is base / cells, pair
   // by pair. growth: cells[0] / base[0]. reduction: 1 - cells[0] / base[0]. argmin: base[0] is
-  // best.
+  // best. oom_rate_zero: base has the kills that cells lack; empty: none are asked for.
   std::vector<Cell> cells, base;
   Band band;
   std::optional<double> published;  // none: computed from the published figures

@@ -66,13 +66,13 @@ absl::StatusOr<Table> Load(const Scratch& scratch, const std::string& text) {
   return LoadTable(WriteTable(scratch, text), TreeContext());
 }
 
-std::string Claim_(const std::string& members) {
+std::string ClaimText(const std::string& members) {
   return "[[claim]]\nid = \"x\"\ntext = \"it is so\"\n" + members;
 }
 
 Table TableWith(const std::string& claim, const std::string& more = "") {
   const Scratch scratch;
-  auto table = Load(scratch, kHead + more + kColumns + Claim_(claim));
+  auto table = Load(scratch, kHead + more + kColumns + ClaimText(claim));
   INFO(table.status().message());
   REQUIRE(table.ok());
   return *std::move(table);
@@ -278,6 +278,21 @@ TEST_CASE("oom_rate_zero: one kill anywhere is one too many", "[bench][reproduce
   CHECK_FALSE(JudgeOne(table, {}).evaluated);
 }
 
+// Goes red if `against` is not looked at: an ablation of what never happens proves nothing.
+TEST_CASE("oom_rate_zero: without kills to take away it is not evaluated", "[bench][reproduce]") {
+  const Table table =
+      TableWith("kind = \"oom_rate_zero\"\ncolumn = \"v7\"\nagainst = \"plain\"\nband = [0, 0]\n");
+  Cells cells;
+  Fill(cells, 0, {1, 2, 3, 4, 10});
+  Fill(cells, 1, {1, 2, 3, 4, 10});
+  CHECK_FALSE(JudgeOne(table, cells).evaluated);
+  CHECK(JudgeOne(table, cells).note.find("none of 20 runs of plain") != std::string::npos);
+  cells[{0, 4}] = {10, kOom, 10, 10};
+  CHECK(JudgeOne(table, cells).holds);
+  cells[{1, 4}] = {10, kOom, 10, 10};
+  CHECK_FALSE(JudgeOne(table, cells).holds);
+}
+
 // Goes red if the shift is not searched, or if the width between 0 and 1 is not asked for.
 TEST_CASE("oom_curve: the published point within the band, neither 0 nor 1 over a stretch",
           "[bench][reproduce]") {
@@ -321,8 +336,8 @@ TEST_CASE("order: pairs whose published gap is noise are not judged", "[bench][r
   const auto table =
       Load(scratch,
            kHead + columns +
-               Claim_("kind = \"order\"\ncells = [[\"plain\", 10], [\"plain\", 20], [\"plain\", "
-                      "30], [\"plain\", 40]]\nband = [0.6, 1]\n"));
+               ClaimText("kind = \"order\"\ncells = [[\"plain\", 10], [\"plain\", 20], [\"plain\", "
+                         "30], [\"plain\", 40]]\nband = [0.6, 1]\n"));
   INFO(table.status().message());
   REQUIRE(table.ok());
   Cells cells;
@@ -346,10 +361,11 @@ TEST_CASE("argmin: the best beats every rival beyond the noise", "[bench][reprod
   const Scratch scratch;
   std::string columns = kColumns;
   columns.replace(columns.find("[1, 2, 3, 20, 50]"), 17, "[2, 1, 1.05, 3, 9]");
-  const auto table = Load(
-      scratch, kHead + columns +
-                   Claim_("kind = \"argmin\"\nbest = [\"plain\", 20]\ncells = [[\"plain\", 10], "
-                          "[\"plain\", 20], [\"plain\", 30], [\"plain\", 40]]\nband = [1, inf]\n"));
+  const auto table =
+      Load(scratch,
+           kHead + columns +
+               ClaimText("kind = \"argmin\"\nbest = [\"plain\", 20]\ncells = [[\"plain\", 10], "
+                         "[\"plain\", 20], [\"plain\", 30], [\"plain\", 40]]\nband = [1, inf]\n"));
   INFO(table.status().message());
   REQUIRE(table.ok());
   Cells cells;
@@ -429,7 +445,7 @@ const Bad kBad[] = {
 
 TEST_CASE("LoadTable: what is wrong is said in one line with file, line and what is allowed",
           "[bench][reproduce]") {
-  const std::string good = std::string(kHead) + kColumns + Claim_(kFlat);
+  const std::string good = std::string(kHead) + kColumns + ClaimText(kFlat);
   {
     const Scratch scratch;
     INFO(Load(scratch, good).status().message());
@@ -456,7 +472,7 @@ TEST_CASE("LoadTable: what is wrong is said in one line with file, line and what
 TEST_CASE("LoadTable: a column whose kernel is not there yet is left out, with its claims",
           "[bench][reproduce]") {
   const Scratch scratch;
-  std::string text = std::string(kHead) + kColumns + Claim_(kFlat);
+  std::string text = std::string(kHead) + kColumns + ClaimText(kFlat);
   text.replace(text.find("kernel = \"2.6.26-throttle-v7\""), 29,
                "kernel = \"9.9\"\noptional = true");
   const auto table = Load(scratch, text);
@@ -508,7 +524,7 @@ Reproduction Run(const Table& table, const ReproduceOptions& options) {
 struct Tiny {
   Scratch scratch;
   Table table;
-  explicit Tiny(const std::string& claims = Claim_(kFlat)) {
+  explicit Tiny(const std::string& claims = ClaimText(kFlat)) {
     std::string text = std::string(kHead) + kColumns + claims;
     text.replace(text.find("rows = [10, 20, 30, 40, 50]"), 27, "rows = [2, 4, 6, 8, 10]");
     text.replace(text.find("rows = [10, 20]\n"), 16, "rows = [2, 4]\n");
@@ -586,7 +602,7 @@ TEST_CASE("Reproduce: once interrupted it reports what it has", "[bench][reprodu
 
 TEST_CASE("Reproduction: JSON has the keys that readers rely on", "[bench][reproduce]") {
   const Tiny tiny(
-      Claim_(kFlat) +
+      ClaimText(kFlat) +
       "[[claim]]\nid = \"y\"\ntext = \"open\"\nkind = \"ratio_at\"\ncolumn = \"v7\"\nrow "
       "= 10\nband = [4, inf]\n");
   const Json json = Json::parse(ReproductionJson(Run(tiny.table, Quietly(LengthKind::kDefault))));
