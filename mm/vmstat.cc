@@ -145,23 +145,6 @@ void VmStat::AddGlobal(std::size_t zone, ZoneStat stat, std::int64_t delta) {
   global_[item].fetch_add(delta, kRelaxed);
 }
 
-void VmStat::Add(std::size_t zone, ZoneStat stat, std::int64_t delta) {
-  const Cpu& cpu = CurrentCpu();
-  if (cpu.kind == CpuKind::kService) return AddGlobal(zone, stat, delta);
-  auto& own = Deltas(zone, static_cast<std::size_t>(cpu.id.n)).n[static_cast<std::size_t>(stat)];
-  std::int64_t sum = own.load(kRelaxed) + delta;
-  if (sum > thresholds_[zone] || -sum > thresholds_[zone]) {
-    AddGlobal(zone, stat, sum);
-    sum = 0;
-  }
-  own.store(static_cast<std::int8_t>(sum), kRelaxed);
-}
-
-std::int64_t VmStat::Read(std::size_t zone, ZoneStat stat) const {
-  return std::max<std::int64_t>(
-      0, zone_[zone][static_cast<std::size_t>(stat)].load(std::memory_order_relaxed));
-}
-
 std::int64_t VmStat::Global(ZoneStat stat) const {
   return std::max<std::int64_t>(0, global_[static_cast<std::size_t>(stat)].load(kRelaxed));
 }
@@ -190,12 +173,6 @@ bool VmStat::FoldZone(std::size_t zone, CpuId cpu) {
 
 void VmStat::FoldCpu(CpuId cpu) {
   for (std::size_t zone = 0; zone < zones_; ++zone) static_cast<void>(FoldZone(zone, cpu));
-}
-
-void VmStat::Count(VmEvent event, std::int64_t n) {
-  auto& own =
-      events_[static_cast<std::size_t>(CurrentCpu().id.n)].n[static_cast<std::size_t>(event)];
-  own.store(own.load(kRelaxed) + n, kRelaxed);  // only this CPU writes it
 }
 
 std::int64_t VmStat::Event(VmEvent event) const {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/engine.h"
+#include "core/host_atomic.h"
 #include "core/units.h"
 
 namespace pagestorm::mm {
@@ -123,10 +124,26 @@ class VmStat {
 
   // Adds to a zone counter on the running CPU. Nothing in here can switch, so the CPU's delta needs
   // no lock and no atomic read-modify-write; service CPUs have none and add to the global at once.
-  void Add(std::size_t zone, ZoneStat stat, std::int64_t delta);
+  void Add(std::size_t zone, ZoneStat stat, std::int64_t delta) {
+    const Cpu& cpu = CurrentCpu();
+    if (cpu.kind == CpuKind::kService) [[unlikely]]
+      return AddGlobal(zone, stat, delta);
+    auto& own = Deltas(zone, static_cast<std::size_t>(cpu.id.n)).n[static_cast<std::size_t>(stat)];
+    std::int64_t sum = own.load(std::memory_order_relaxed) + delta;
+    const int threshold = thresholds_[zone];
+    if (sum > threshold || -sum > threshold) [[unlikely]] {
+      AddGlobal(zone, stat, sum);
+      sum = 0;
+    }
+    own.store(static_cast<std::int8_t>(sum), std::memory_order_relaxed);
+  }
   // The zone's value as the kernel sees it: may be stale; never negative. For a whole machine:
   // Global().
-  [[nodiscard]] std::int64_t Read(std::size_t zone, ZoneStat stat) const;
+  [[nodiscard]] std::int64_t Read(std::size_t zone, ZoneStat stat) const {
+    const std::int64_t value =
+        zone_[zone][static_cast<std::size_t>(stat)].load(std::memory_order_relaxed);
+    return value < 0 ? 0 : value;
+  }
   [[nodiscard]] std::int64_t Global(ZoneStat stat) const;
   // Zone value plus all per-CPU deltas; exact at rest.
   [[nodiscard]] std::int64_t Exact(std::size_t zone, ZoneStat stat) const;
@@ -138,7 +155,12 @@ class VmStat {
   // Adds to the global value at once, on behalf of no CPU: for boot.
   void AddGlobal(std::size_t zone, ZoneStat stat, std::int64_t delta);
 
-  void Count(VmEvent event, std::int64_t n = 1);
+  void Count(VmEvent event, std::int64_t n = 1) {
+    auto& own =
+        events_[static_cast<std::size_t>(CurrentCpu().id.n)].n[static_cast<std::size_t>(event)];
+    own.store(own.load(std::memory_order_relaxed) + n,
+              std::memory_order_relaxed);  // its one writer
+  }
   // Sum over CPUs (get_vm_event); racy while others count.
   [[nodiscard]] std::int64_t Event(VmEvent event) const;
 
@@ -156,8 +178,8 @@ class VmStat {
   const std::size_t zones_;
   const std::size_t online_;  // CPUs with deltas
   std::vector<int> thresholds_;
-  std::vector<std::array<std::atomic<std::int64_t>, kZoneStats>> zone_;
-  std::array<std::atomic<std::int64_t>, kZoneStats> global_{};
+  std::vector<std::array<HostAtomic<std::int64_t>, kZoneStats>> zone_;
+  std::array<HostAtomic<std::int64_t>, kZoneStats> global_{};
   std::vector<CpuDeltas> deltas_;
   std::vector<CpuEvents> events_;
 };

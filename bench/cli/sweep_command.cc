@@ -24,12 +24,15 @@ int SweepCommand(const Args& args, const CommandContext& context) {
   if (!plan.ok()) return BadInput(plan.status());
   const absl::Status checked = CheckPoints(*plan, own.workers);
   if (!checked.ok()) return BadInput(checked);
-  PrintHead(*plan);
-  if (own.dry_run) return kExitDone;
+  if (own.dry_run) {
+    PrintHead(*plan);
+    return kExitDone;
+  }
   const auto outcome = RunSweep(*plan, {.out = own.out,
                                         .workers = own.workers,
                                         .progress = !own.quiet,
-                                        .interrupted = context.interrupted});
+                                        .interrupted = context.interrupted,
+                                        .started = [&plan] { PrintHead(*plan); }});
   if (!outcome.ok()) return BadInput(outcome.status());
   if (outcome->resumed > 0) {
     fmt::print("{} of the runs were there already\n", outcome->resumed);

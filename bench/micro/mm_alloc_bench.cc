@@ -7,8 +7,9 @@
 // refill and a spill every 31 pages. BM_Buddy_SplitMerge: one frame off a block of the highest
 // order and back: ten splits, ten merges. BM_WatermarkCheck: the lock-free check alone. BM_Boot:
 // every frame of a machine written and the lists strung. per_op is by the wall clock, cpu_ns by the
-// host thread's own, the best of three. Debian's benchmark library is a debug build; the loops here
-// are inside one iteration, so it does not matter.
+// host thread's own, the best of three; fairness is
+// the slowest CPU's pace over the fastest one's, the worst of three. Debian's benchmark library is
+// a debug build; the loops here are inside one iteration, so it does not matter.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 
@@ -84,9 +85,12 @@ struct Bench {
     }
     PS_CHECK(engine->Run().end == RunEnd::kDone);
     cpu_seconds = *std::max_element(own.begin(), own.end());
+    fairness = *std::min_element(seconds.begin(), seconds.end()) /
+               *std::max_element(seconds.begin(), seconds.end());
     return *std::max_element(seconds.begin(), seconds.end());
   }
   double cpu_seconds = 0;
+  double fairness = 1;  // the slowest CPU's pace over the fastest one's
 
   FifoScheduler scheduler;
   std::unique_ptr<Engine> engine;
@@ -97,7 +101,8 @@ EngineKind Kind(const benchmark::State& state) {
   return state.range(0) == 0 ? EngineKind::kVirtual : EngineKind::kThreads;
 }
 
-void PerOperation(benchmark::State& state, double operations, double cpu_seconds) {
+void PerOperation(benchmark::State& state, double operations, double cpu_seconds, double fairness) {
+  state.counters["fairness"] = fairness;
   state.counters["cpu_ns"] = cpu_seconds * 1e9 / operations;
   state.counters["per_op"] = benchmark::Counter(
       operations, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
@@ -106,6 +111,7 @@ void PerOperation(benchmark::State& state, double operations, double cpu_seconds
 void BM_PageAllocator_Pair(benchmark::State& state) {
   constexpr int kPairs = 2'000'000;
   double cpu_seconds = kLongest;
+  double fairness = 1;
   for (auto _ : state) {
     Bench bench(Kind(state), static_cast<int>(state.range(1)));
     PageAllocator& allocator = *bench.mm->allocator;
@@ -113,9 +119,10 @@ void BM_PageAllocator_Pair(benchmark::State& state) {
       for (int i = 0; i < kPairs; ++i) allocator.Free(*allocator.Alloc(GFP_KERNEL), 0, false);
     }));
     cpu_seconds = std::min(cpu_seconds, bench.cpu_seconds);
+    fairness = std::min(fairness, bench.fairness);
     PS_CHECK(bench.mm->CheckInvariants(true).empty());
   }
-  PerOperation(state, kPairs, cpu_seconds);
+  PerOperation(state, kPairs, cpu_seconds, fairness);
 }
 BENCHMARK(BM_PageAllocator_Pair)
     ->ArgNames({"threads", "cpus"})
@@ -128,6 +135,7 @@ void BM_PageAllocator_Batch(benchmark::State& state) {
   constexpr int kRounds = 4000;
   constexpr int kPages = 31 * 8;
   double cpu_seconds = kLongest;
+  double fairness = 1;
   for (auto _ : state) {
     Bench bench(Kind(state), static_cast<int>(state.range(1)));
     PageAllocator& allocator = *bench.mm->allocator;
@@ -139,8 +147,9 @@ void BM_PageAllocator_Batch(benchmark::State& state) {
       }
     }));
     cpu_seconds = std::min(cpu_seconds, bench.cpu_seconds);
+    fairness = std::min(fairness, bench.fairness);
   }
-  PerOperation(state, static_cast<double>(kRounds) * kPages, cpu_seconds);
+  PerOperation(state, static_cast<double>(kRounds) * kPages, cpu_seconds, fairness);
 }
 BENCHMARK(BM_PageAllocator_Batch)
     ->ArgNames({"threads", "cpus"})
@@ -151,6 +160,7 @@ BENCHMARK(BM_PageAllocator_Batch)
 void BM_Buddy_SplitMerge(benchmark::State& state) {
   constexpr int kPairs = 200'000;
   double cpu_seconds = kLongest;
+  double fairness = 1;
   for (auto _ : state) {
     Bench bench(Kind(state), 1);
     Zone& zone = *bench.mm->zones.back();
@@ -174,8 +184,9 @@ void BM_Buddy_SplitMerge(benchmark::State& state) {
       for (const auto& [n, order] : small) PutBlockLocked(zone, n, order, work);
     }));
     cpu_seconds = std::min(cpu_seconds, bench.cpu_seconds);
+    fairness = std::min(fairness, bench.fairness);
   }
-  PerOperation(state, kPairs, cpu_seconds);
+  PerOperation(state, kPairs, cpu_seconds, fairness);
 }
 BENCHMARK(BM_Buddy_SplitMerge)->ArgName("threads")->Arg(0)->UseManualTime()->Iterations(3);
 

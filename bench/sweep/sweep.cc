@@ -162,6 +162,7 @@ absl::StatusOr<SweepOutcome> RunSweep(const SweepPlan& plan, const SweepOptions&
     if (!opened.ok()) return opened.status();
     journal.emplace(*std::move(opened));
   }
+  if (options.started) options.started();
   SweepOutcome outcome;
   outcome.workers = Workers(plan, options.workers);
   std::vector<RunRow> rows;

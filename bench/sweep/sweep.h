@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@ struct SweepOptions {
   bool progress = false;  // on stderr
   // Set by a signal handler: runs under way are dropped, no other is started.
   const std::atomic<bool>* interrupted = nullptr;
+  std::function<void()> started{};  // `out` can be written; the first run is about to begin
 };
 
 struct SweepOutcome {

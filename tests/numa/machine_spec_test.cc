@@ -60,7 +60,7 @@ TEST_CASE("MachineSpec: bad values get one line with machine, key, value and wha
          s.distances = {10, 20, 20, 11};
        },
        "distances[1][1] = 11: allowed are 10..10"},
-      {[](MachineSpec& s) { s.swap.mib = -1; }, "swap.mib = -1"},
+      {[](MachineSpec& s) { s.swap.mib = -2; }, "swap.mib = -2"},
       {[](MachineSpec& s) { s.swap.devices = 0; }, "swap.devices = 0: allowed are 1..32"},
       {[](MachineSpec& s) { s.disk.transfer_mb_per_s = 0; }, "disk.transfer_mb_per_s = 0"},
       {[](MachineSpec& s) { s.disk.positioning = Ns{-1}; }, "disk.positioning_ns = -1"},
