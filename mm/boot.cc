@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<MemoryManager>> MemoryManager::Boot(Engine& engin
 
 void MemoryManager::BuildParts() {
   page_locks = std::make_unique<PageLocks>(engine, frames);
-  for (const auto& zone : zones) zone->lru = MakeLockedLru(*this, *zone);
+  for (const auto& zone : zones) zone->lru = MakeLru(*this, *zone);
   pagevecs = std::make_unique<Pagevecs>(*this);
   slab = std::make_unique<SlabCaches>(*this);
   dmesg = std::make_unique<Dmesg>(engine);

@@ -1,9 +1,8 @@
-// The LRU lists of one zone behind one interface, so that other designs (lock-free rings, clocks)
-// can take their place: add, delete, isolate, put back.
+// The LRU lists of one zone behind one interface: add, delete, isolate, put back. The kernel's own
+// design is mm/lru_locked.cc, doubly linked lists under zone->lru_lock.
 //
-// "Locked" functions need the zone's lru_lock; a lock-free implementation will not take it. Frames
-// on their way to a list wait in per-CPU pagevecs (mm/pagevec.h). Isolated frames are on no list
-// and in no counter of the era's kernels; kNrIsolated* count them for reports and for later
+// Frames on their way to a list wait in per-CPU pagevecs (mm/pagevec.h). Isolated frames are on no
+// list and in no counter of the era's kernels; kNrIsolated* count them for reports and for later
 // kernels. With ReclaimPolicy::isolated_visible (an ablation) isolated frames stay on their list
 // and in its counter; the batch only refers to them, and several batches may refer to one frame.
 // Source: spec throttle-2.6.26 2.13, 2.14, 2.17, 3.1.
@@ -71,8 +70,8 @@ class IsolatedBatch {
   IsolatedBatch(const IsolatedBatch&) = delete;
   IsolatedBatch& operator=(const IsolatedBatch&) = delete;
 
-  // Puts every frame at the head of the list it belongs on and drops its reference; takes and drops
-  // lru_lock every 14 frames. Returns how many became, or stayed, active.
+  // Puts every frame at the head of the list it belongs on and drops its reference, 14 frames at a
+  // time. Returns how many became, or stayed, active.
   std::int64_t PutBack();
   void ForgetFreed();  // removes entries whose frame was freed
 
@@ -109,38 +108,50 @@ struct Isolated {
   std::int64_t taken = 0;
 };
 
+// The LRU of one zone. Which design it is, MmPolicy::lru says; docs/lru.md compares them.
+//
+// A design that has a lock takes it itself: callers hold neither zone->lru_lock nor zone->lock.
+// Several frames of one call are one batch: one hold of the lock, or one reservation.
 class Lru {
  public:
   virtual ~Lru() = default;
   // The list a frame belongs to by its flags.
   [[nodiscard]] virtual LruList ListOf(const PageFrame& frame) const = 0;
-  // Puts a frame (state kInUse, kPagevec or kIsolated) onto the head of its list; counters follow.
-  virtual void AddLocked(FrameNo n) = 0;
-  // Takes a frame off its list for good (it is being freed): kLru -> kInUse; it is not active any
-  // more.
-  virtual void DelLocked(FrameNo n) = 0;
-  // Moves a frame to the tail of its list: it will be looked at next.
-  virtual void RotateTailLocked(FrameNo n) = 0;
-  // Moves a frame of an inactive list to the head of the active one, or back; nothing if it is
-  // there.
-  virtual void SetActiveLocked(FrameNo n, bool active) = 0;
+  // Puts frames of this zone (state kInUse or kPagevec, the caller has a reference) onto the heads
+  // of their lists, in this order; counters follow. active: they become active on the way.
+  virtual void Add(std::span<const FrameNo> frames, bool active) = 0;
+  // Takes frames without any reference off their lists for good (they are being freed): kLru ->
+  // kInUse, not active any more. One that is on no list is left alone. An entry that comes back as
+  // kNoFrame is not the caller's to free: an isolator that was just looking at it will do it.
+  virtual void Del(std::span<FrameNo> dead) = 0;
+  // Moves frames to the tail of the inactive list: they will be looked at next. Those that are on
+  // no list, active or unevictable stay where they are. Returns how many moved; a design without
+  // an order moves none.
+  virtual std::int64_t RotateTail(std::span<const FrameNo> frames) = 0;
+  // Moves a frame of an inactive list to the head of the active one, or back. False: it is there
+  // already, on no list, or unevictable.
+  virtual bool SetActive(FrameNo n, bool active) = 0;
   // Takes up to `want` frames from the tail of `list`, with order > 0 also companions of their
-  // aligned block of 2^order frames, which use up scans (2.13).
-  virtual Isolated IsolateLocked(std::int64_t want, LruList list, int order, IsolateMode mode,
-                                 BatchEntries& batch) = 0;
+  // aligned block of 2^order frames, which use up scans (2.13). Each gets a reference, and exactly
+  // one caller gets it.
+  virtual Isolated Isolate(std::int64_t want, LruList list, int order, IsolateMode mode,
+                           BatchEntries& batch) = 0;
   // Puts isolated frames back at the head of the list that BatchEntry::activate says. References
   // stay.
-  virtual void PutBackLocked(std::span<const BatchEntry> entries) = 0;
-  // An isolated frame is about to be freed: kIsolated -> kInUse. No lock.
+  virtual void PutBack(std::span<const BatchEntry> entries) = 0;
+  // An isolated frame is about to be freed: kIsolated -> kInUse. Takes no lock.
   virtual void NoteFreed(FrameNo n) = 0;
-  // Frames on a list, exactly; under the lock or at rest.
-  [[nodiscard]] virtual std::int64_t SizeLocked(LruList list) const = 0;
+  // Frames on a list, exactly; at rest.
+  [[nodiscard]] virtual std::int64_t Size(LruList list) const = 0;
   // Frames isolated from this LRU now.
   [[nodiscard]] virtual std::int64_t isolated() const = 0;
-  // At rest: the lists are well linked, hold only frames of this zone in state kLru, each on the
-  // list of its flags, and agree with the exact counters. Empty, or what is wrong.
+  // At rest: every frame of this zone in state kLru can be found by isolation exactly once, on the
+  // list of its flags, and the exact counters agree. Empty, or what is wrong.
   [[nodiscard]] virtual std::string CheckInvariants() const = 0;
 };
+
+// The LRU of a zone, of the design that the machine's policy names.
+std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone);
 
 std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone);
 

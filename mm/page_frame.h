@@ -110,12 +110,13 @@ struct PageFrame {
   [[nodiscard]] FrameState state() const {
     return static_cast<FrameState>(flags.load(std::memory_order_relaxed) & kFrameStateMask);
   }
-  // The caller owns the frame or holds the lock of the list it leaves or enters.
-  void SetState(FrameState to) {
+  // The caller owns the frame or holds the lock of the list it leaves or enters. The flags in
+  // `mask`, which nobody else changes meanwhile, become as in `value` in the same step.
+  void SetState(FrameState to, std::uint32_t mask = 0, std::uint32_t value = 0) {
     const std::uint32_t old = flags.load(std::memory_order_relaxed);
     PS_CHECK(CanMove(static_cast<FrameState>(old & kFrameStateMask), to));
-    flags.fetch_xor((old & kFrameStateMask) ^ static_cast<std::uint32_t>(to),
-                    std::memory_order_acq_rel);
+    const std::uint32_t now = static_cast<std::uint32_t>(to) | (value & mask);
+    flags.fetch_xor((old ^ now) & (kFrameStateMask | mask), std::memory_order_acq_rel);
   }
   // The same for a frame nobody else can reach (free, or without a reference): forgets all flags on
   // the way.

@@ -2,7 +2,6 @@
 
 #include <mutex>
 
-#include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/page_alloc.h"
 #include "mm/vmstat.h"
@@ -20,15 +19,13 @@ std::size_t EndOfZoneRun(MemoryManager& mm, std::span<const FrameNo> frames, std
   return end;
 }
 
-// Takes frames that nobody refers to any more off their lists.
-void DeleteFromLru(MemoryManager& mm, std::span<const FrameNo> dead) {
+// Takes frames that nobody refers to any more off their lists. Entries that somebody else will free
+// become kNoFrame.
+void DeleteFromLru(MemoryManager& mm, std::span<FrameNo> dead) {
   for (std::size_t first = 0; first < dead.size();) {
     const std::size_t end = EndOfZoneRun(mm, dead, first);
-    Zone& zone = mm.ZoneOf(dead[first]);
-    SpinGuard guard(zone.lru_lock);
-    for (; first < end; ++first) {
-      if (mm.frames[dead[first]].state() == FrameState::kLru) zone.lru->DelLocked(dead[first]);
-    }
+    mm.ZoneOf(dead[first]).lru->Del(dead.subspan(first, end - first));
+    first = end;
   }
 }
 
@@ -36,16 +33,22 @@ void ReleaseSome(MemoryManager& mm, std::span<const FrameNo> frames, bool cold) 
   std::array<FrameNo, kPagevecSize> dead{};
   std::size_t dead_count = 0;
   std::array<FrameNo, kPagevecSize> listed{};
+  std::array<std::size_t, kPagevecSize> listed_at{};  // its place in `dead`
   std::size_t listed_count = 0;
   for (const FrameNo n : frames) {
     PageFrame& frame = mm.frames[n];
     if (frame.refcount.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
-    dead[dead_count++] = n;
     // Nobody can isolate a frame without references, so one that is on no list now stays so.
-    if (frame.state() == FrameState::kLru) listed[listed_count++] = n;
+    if (frame.state() == FrameState::kLru) {
+      listed_at[listed_count] = dead_count;
+      listed[listed_count++] = n;
+    }
+    dead[dead_count++] = n;
   }
   if (listed_count > 0) DeleteFromLru(mm, {listed.data(), listed_count});
+  for (std::size_t i = 0; i < listed_count; ++i) dead[listed_at[i]] = listed[i];
   for (std::size_t i = 0; i < dead_count; ++i) {
+    if (dead[i] == kNoFrame) continue;
     mm.frames[dead[i]].refcount.store(1,
                                       std::memory_order_relaxed);  // Free() takes over the last one
     mm.allocator->Free(dead[i], 0, cold);
@@ -90,23 +93,21 @@ void Pagevecs::Flush(const Pagevec& vec, Kind kind) {
   const std::span<const FrameNo> frames(vec.frame.data(), static_cast<std::size_t>(vec.count));
   for (std::size_t first = 0; first < frames.size();) {
     const std::size_t end = EndOfZoneRun(mm_, frames, first);
-    SpinGuard guard(mm_.ZoneOf(frames[first]).lru_lock);
-    for (; first < end; ++first) FlushOneLocked(frames[first], kind);
+    FlushRun(frames.subspan(first, end - first), kind);
+    first = end;
   }
   ReleasePages(mm_, frames);
 }
 
-void Pagevecs::FlushOneLocked(FrameNo n, Kind kind) {
-  PageFrame& frame = mm_.frames[n];
-  Lru& lru = *mm_.ZoneOf(n).lru;
+// Frames of one zone.
+void Pagevecs::FlushRun(std::span<const FrameNo> frames, Kind kind) {
+  Lru& lru = *mm_.ZoneOf(frames.front()).lru;
   if (kind == Kind::kRotate) {
-    if (frame.state() != FrameState::kLru || frame.Test(kPageActive | kPageUnevictable)) return;
-    lru.RotateTailLocked(n);
-    mm_.vmstat->Count(VmEvent::kPgrotated);
-    return;
+    const std::int64_t moved = lru.RotateTail(frames);
+    if (moved > 0) mm_.vmstat->Count(VmEvent::kPgrotated, moved);
+  } else {
+    lru.Add(frames, kind == Kind::kAddActive);
   }
-  if (kind == Kind::kAddActive) frame.Set(kPageActive);
-  lru.AddLocked(n);
 }
 
 void Pagevecs::RotateReclaimable(FrameNo n) {
@@ -152,14 +153,7 @@ void Pagevecs::MarkAccessed(FrameNo n) {
     if (!frame.Test(kPageReferenced)) frame.Set(kPageReferenced);
     return;
   }
-  {
-    Zone& zone = mm_.ZoneOf(n);
-    SpinGuard guard(zone.lru_lock);
-    if (frame.state() == FrameState::kLru && !frame.Test(kPageActive)) {
-      zone.lru->SetActiveLocked(n, true);
-      mm_.vmstat->Count(VmEvent::kPgactivate);
-    }
-  }
+  if (mm_.ZoneOf(n).lru->SetActive(n, true)) mm_.vmstat->Count(VmEvent::kPgactivate);
   frame.Clear(kPageReferenced);
 }
 

@@ -1,5 +1,5 @@
 // Pagevecs: frames on their way to an LRU list, or to its tail, wait on the CPU that sent them
-// until 14 are together and one hold of lru_lock moves them all.
+// until 14 are together and move as one batch: one hold of lru_lock in the kernel's design.
 //
 // A waiting frame is referenced by its pagevec. One that waits to be added is in state kPagevec, on
 // no list and in no counter; one that waits to be rotated stays on its list. Preemption off is what
@@ -23,8 +23,8 @@
 namespace pagestorm::mm {
 
 // Drops one reference of each frame that may be on an LRU list; who had the last one is taken off
-// its list and freed. May take lru_lock and zone.lock. `cold` frees go to the cold end of the
-// per-CPU lists.
+// its list and freed. May take zone->lru_lock (by the LRU's design) and zone->lock. `cold` frees go
+// to the cold end of the per-CPU lists.
 void ReleasePages(MemoryManager& mm, std::span<const FrameNo> frames, bool cold = false);
 inline void ReleasePage(MemoryManager& mm, FrameNo n, bool cold = false) {
   ReleasePages(mm, {&n, 1}, cold);
@@ -70,7 +70,7 @@ class Pagevecs {
 
   void Queue(FrameNo n, Kind kind);
   void Flush(const Pagevec& vec, Kind kind);
-  void FlushOneLocked(FrameNo n, Kind kind);
+  void FlushRun(std::span<const FrameNo> frames, Kind kind);
   void Drain(PerCpu& cpu);
 
   MemoryManager& mm_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/spin_lock.h"
 #include "mm/flusher.h"
 #include "mm/page_cache.h"
 #include "mm/pagevec.h"
@@ -210,11 +209,8 @@ std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList li
   std::int64_t reclaimed = 0;
   while (scanned < want) {
     IsolatedBatch batch(mm_, zone);
-    Isolated isolated;
-    {
-      SpinGuard guard(zone.lru_lock);
-      isolated = zone.lru->IsolateLocked(sc.swap_cluster_max, list, sc.order, mode, batch.entries);
-    }
+    const Isolated isolated =
+        zone.lru->Isolate(sc.swap_cluster_max, list, sc.order, mode, batch.entries);
     if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
     balance_->NoteScanned(zone, list, isolated.taken);
     scanned += isolated.scanned;
@@ -268,11 +264,8 @@ std::int64_t Reclaimer::ShrinkActive(std::int64_t want, Zone& zone, LruList list
   const bool reclaim_mapped = balance_->ReclaimMapped(zone, sc, priority);
   mm_.pagevecs->DrainLocal();
   IsolatedBatch batch(mm_, zone);
-  Isolated isolated;
-  {
-    SpinGuard guard(zone.lru_lock);
-    isolated = zone.lru->IsolateLocked(want, list, sc.order, IsolateMode::kActive, batch.entries);
-  }
+  const Isolated isolated =
+      zone.lru->Isolate(want, list, sc.order, IsolateMode::kActive, batch.entries);
   if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
   balance_->NoteScanned(zone, list, isolated.taken);
   for (BatchEntry& entry : batch.entries) {

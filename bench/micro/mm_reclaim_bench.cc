@@ -17,7 +17,6 @@
 #include "core/check.h"
 #include "core/fifo_scheduler.h"
 #include "core/make_engine.h"
-#include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/memory_manager.h"
 #include "mm/page_alloc.h"
@@ -94,11 +93,8 @@ struct Bench {
 void IsolateAndPutBack(MemoryManager& mm) {
   Zone& zone = *mm.zones[0];
   IsolatedBatch batch(mm, zone);
-  {
-    SpinGuard guard(zone.lru_lock);
-    zone.lru->IsolateLocked(kSwapClusterMax, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                            batch.entries);
-  }
+  zone.lru->Isolate(kSwapClusterMax, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                    batch.entries);
   batch.PutBack();
 }
 

@@ -58,11 +58,8 @@ TEST_CASE("RetryRule: 4.7 gives up after sixteen fruitless rounds, or when the r
     {
       // Half of the pages are isolated: 800 - 50 n > 600 for n up to 3.
       IsolatedBatch batch(mm, machine.zone());
-      {
-        SpinGuard guard(machine.zone().lru_lock);
-        machine.zone().lru->IsolateLocked(800, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                                          batch.entries);
-      }
+      machine.zone().lru->Isolate(800, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                                  batch.entries);
       CHECK(rounds() == 4);
     }
     machine.zone().watermark.min = min;

@@ -6,7 +6,6 @@
 #include <deque>
 
 #include "core/rng.h"
-#include "core/spin_lock.h"
 #include "mm/page_alloc.h"
 #include "mm/pagevec.h"
 #include "mm/vmstat.h"
@@ -20,8 +19,7 @@ using Kind = ReclaimMachine::Kind;
 
 Isolated Isolate(ReclaimMachine& machine, IsolatedBatch& batch, std::int64_t want, LruList list,
                  int order = 0, IsolateMode mode = IsolateMode::kInactive) {
-  SpinGuard guard(machine.zone().lru_lock);
-  return machine.zone().lru->IsolateLocked(want, list, order, mode, batch.entries);
+  return machine.zone().lru->Isolate(want, list, order, mode, batch.entries);
 }
 
 // Mutations tried: taking from the head, not clearing the counters at isolation, keeping state
@@ -114,10 +112,7 @@ TEST_CASE("Lru: lumpy isolation takes a page's aligned block", "[mm][spec:thrott
       if (whole) base = n;
     }
     REQUIRE(base != 0);
-    const auto oldest_is = [&](FrameNo n) {
-      SpinGuard guard(machine.zone().lru_lock);
-      machine.zone().lru->RotateTailLocked(n);
-    };
+    const auto oldest_is = [&](FrameNo n) { CHECK(machine.zone().lru->RotateTail({&n, 1}) == 1); };
     oldest_is(base + 2);
     {
       IsolatedBatch batch(*machine.mm, machine.zone());
@@ -127,10 +122,7 @@ TEST_CASE("Lru: lumpy isolation takes a page's aligned block", "[mm][spec:thrott
       CHECK(batch.entries[0].frame == base + 2);
       for (const BatchEntry& entry : batch.entries) CHECK((entry.frame & ~3U) == base);
     }
-    {
-      SpinGuard guard(machine.zone().lru_lock);
-      machine.zone().lru->SetActiveLocked(base + 1, true);
-    }
+    CHECK(machine.zone().lru->SetActive(base + 1, true));
     oldest_is(base);
     {
       IsolatedBatch batch(*machine.mm, machine.zone());
@@ -285,16 +277,17 @@ TEST_CASE("Lru: random operations agree with a model of two deques", "[mm][model
           IsolateSome(machine, model, rng, batch);
         } else if (what == 1) {
           PutBackAll(model, rng, batch);
-        } else if (side < 2 && what == 2) {
-          SpinGuard guard(machine.zone().lru_lock);
-          lru.RotateTailLocked(n);
+        } else if (what == 2) {
+          const std::int64_t moved = lru.RotateTail({&n, 1});
+          REQUIRE(moved == (side == 0 ? 1 : 0));  // active pages stay where they are
+          if (moved == 0) continue;
           model.Remove(n);
           model.list[side].push_back(n);
-        } else if (side < 2) {
+        } else {
           const auto to = static_cast<std::size_t>(rng.Below(2));
-          SpinGuard guard(machine.zone().lru_lock);
-          lru.SetActiveLocked(n, to == 1);
-          if (to == side) continue;
+          const bool moves = side < 2 && to != side;
+          REQUIRE(lru.SetActive(n, to == 1) == moves);
+          if (!moves) continue;
           model.Remove(n);
           model.list[to].push_front(n);
         }

@@ -36,9 +36,8 @@ struct Pass {
   Pass(SwapMachine& machine, std::int64_t want, LruList list = LruList::kInactiveAnon)
       : mm(machine.mm), zone(*mm.zones[0]), batch(mm, zone) {
     mm.pagevecs->DrainAll();
-    SpinGuard guard(zone.lru_lock);
     const IsolateMode mode = IsActive(list) ? IsolateMode::kActive : IsolateMode::kInactive;
-    static_cast<void>(zone.lru->IsolateLocked(want, list, 0, mode, batch.entries));
+    static_cast<void>(zone.lru->Isolate(want, list, 0, mode, batch.entries));
   }
   std::int64_t Run(ScanControl sc = {}) {
     return mm.reclaimer->ShrinkPageList(batch, zone, sc, /*sync=*/false);
@@ -186,13 +185,10 @@ TEST_CASE(
     // The anonymous page starts out active; both go through one pass.
     Zone& zone = *mm.zones[0];
     FrameNo anon = kNoFrame;
-    {
-      SpinGuard guard(zone.lru_lock);
-      for (FrameNo n = 0; n < mm.frames.end(); ++n) {
-        if (mm.frames[n].Test(kPageAnon) && mm.frames[n].state() == FrameState::kLru) anon = n;
-      }
-      zone.lru->SetActiveLocked(anon, false);
+    for (FrameNo n = 0; n < mm.frames.end(); ++n) {
+      if (mm.frames[n].Test(kPageAnon) && mm.frames[n].state() == FrameState::kLru) anon = n;
     }
+    CHECK(zone.lru->SetActive(anon, false));
     mm.frames[anon].Set(kPageDirty);
     Pass pass(machine, 32);
     freed = pass.Run();

@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/page_alloc.h"
 #include "mm/vmstat.h"
@@ -59,7 +58,7 @@ TEST_CASE("Pagevecs: a page whose owner exits while it waits is freed after the 
   CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
 }
 
-// Mutation tried: ReleaseSome that frees without DelLocked.
+// Mutation tried: ReleaseSome that frees without Lru::Del.
 TEST_CASE("Pagevecs: the last reference takes a page off its list", "[mm]") {
   ReclaimMachine machine;
   machine.Run([&] {
@@ -78,11 +77,8 @@ TEST_CASE("Pagevecs: a written page moves to the inactive tail unless it is in u
     const auto pages = machine.AddPages(30, Kind::kAnon);
     const auto oldest = [&] {
       IsolatedBatch batch(*machine.mm, machine.zone());
-      {
-        SpinGuard guard(machine.zone().lru_lock);
-        machine.zone().lru->IsolateLocked(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                                          batch.entries);
-      }
+      machine.zone().lru->Isolate(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                                  batch.entries);
       return batch.entries[0].frame;  // and back to the head with it
     };
     machine.mm->pagevecs->RotateReclaimable(pages[20]);
@@ -96,11 +92,8 @@ TEST_CASE("Pagevecs: a written page moves to the inactive tail unless it is in u
       machine.mm->frames[pages[25]].Clear(flag);
     }
     IsolatedBatch batch(*machine.mm, machine.zone());
-    {
-      SpinGuard guard(machine.zone().lru_lock);
-      machine.zone().lru->IsolateLocked(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                                        batch.entries);
-    }
+    machine.zone().lru->Isolate(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                                batch.entries);
     machine.mm->pagevecs->RotateReclaimable(batch.entries[0].frame);  // on no list: misses its turn
     CHECK(machine.mm->pagevecs->WaitingRacy() == 0);
   });

@@ -3,7 +3,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
@@ -35,11 +34,8 @@ struct OnePage {
       prepare(frame);
       {
         IsolatedBatch batch(*machine.mm, machine.zone());
-        {
-          SpinGuard guard(machine.zone().lru_lock);
-          machine.zone().lru->IsolateLocked(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                                            batch.entries);
-        }
+        machine.zone().lru->Isolate(1, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                                    batch.entries);
         freed =
             PageListPass(*machine.mm, *machine.owners, machine.zone(), sc, sync).Run(batch.entries);
         outcome = batch.entries[0].frame == kNoFrame ? Outcome::kFree

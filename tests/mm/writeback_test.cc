@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
@@ -32,11 +31,8 @@ TEST_CASE("Writeback: isolated pages are missing from dirtyable memory", "[mm]")
     // Pages moved from free to the LRU count as before, but for what waits on per-CPU lists.
     CHECK(std::abs(machine.mm->writeback->Limits().dirty - before) <= 5);
     IsolatedBatch batch(*machine.mm, machine.zone());
-    {
-      SpinGuard guard(machine.zone().lru_lock);
-      machine.zone().lru->IsolateLocked(2000, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
-                                        batch.entries);
-    }
+    machine.zone().lru->Isolate(2000, LruList::kInactiveAnon, 0, IsolateMode::kInactive,
+                                batch.entries);
     CHECK(before - machine.mm->writeback->Limits().dirty >= 195);
   });
 }

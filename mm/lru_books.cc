@@ -1,0 +1,44 @@
+#include "mm/lru_books.h"
+
+#include "absl/strings/str_cat.h"
+#include "mm/reclaim.h"
+#include "mm/vmstat.h"
+#include "mm/zone.h"
+
+namespace pagestorm::mm {
+
+LruBooks::LruBooks(MemoryManager& mm, Zone& zone)
+    : mm_(mm), zone_(zone.ordinal), split_(mm.policy.reclaim.split_lru) {}
+
+void LruBooks::Count(LruList list, std::int64_t count) const {
+  mm_.vmstat->Add(zone_, StatOf(list), count);
+}
+
+void LruBooks::CountLists(const ListCounts& counts, std::int64_t sign) const {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 0) Count(static_cast<LruList>(i), sign * counts[i]);
+  }
+}
+
+void LruBooks::NoteTaken(const Taken& taken, std::int64_t total, std::int64_t left) {
+  if (total == 0) return;
+  CountLists(taken.lists, -1);
+  CountIsolated(total - taken.file, taken.file);
+  mm_.reclaimer->NoteIsolatedPeak(isolated(), left);
+}
+
+void LruBooks::CountIsolated(std::int64_t anon, std::int64_t file) {
+  if (anon != 0) mm_.vmstat->Add(zone_, ZoneStat::kNrIsolatedAnon, anon);
+  if (file != 0) mm_.vmstat->Add(zone_, ZoneStat::kNrIsolatedFile, file);
+  isolated_.fetch_add(anon + file, std::memory_order_relaxed);
+  mm_.reclaimer->NoteIsolated(anon + file);
+}
+
+std::string LruBooks::Compare(LruList list, std::int64_t found) const {
+  const std::int64_t counted = mm_.vmstat->Exact(zone_, StatOf(list));
+  if (counted == found) return {};
+  return absl::StrCat("zone ", zone_, " LRU list ", static_cast<int>(list), ": has ", found,
+                      " frames and a counter of ", counted);
+}
+
+}  // namespace pagestorm::mm

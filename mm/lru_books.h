@@ -1,0 +1,66 @@
+// The counters of one zone's LRU, the same for every design: list sizes (vmstat), isolated frames.
+//
+// No lock: the caller has just moved the frames, so nobody else counts the same move.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "mm/lru.h"
+#include "mm/memory_manager.h"
+#include "mm/page_frame.h"
+
+namespace pagestorm::mm {
+
+// Frames by list.
+using ListCounts = std::array<std::int64_t, kLruLists>;
+
+// What one isolation took: by list, and how much of it belongs to files. Without split LRU the
+// lists do not tell the two apart.
+struct Taken {
+  ListCounts lists{};
+  std::int64_t file = 0;
+};
+
+[[nodiscard]] inline bool IsAnon(const PageFrame& frame) {
+  return frame.Test(kPageAnon | kPageSwapBacked);
+}
+
+class LruBooks {
+ public:
+  LruBooks(MemoryManager& mm, Zone& zone);
+
+  // The list of a frame with these flags.
+  [[nodiscard]] LruList ListOf(std::uint32_t flags) const {
+    if (split_ && (flags & kPageUnevictable) != 0) return LruList::kUnevictable;
+    const bool file = split_ && (flags & (kPageAnon | kPageSwapBacked)) == 0;
+    const int active = (flags & kPageActive) != 0 ? 1 : 0;
+    return static_cast<LruList>((file ? 2 : 0) + active);
+  }
+  [[nodiscard]] LruList ListOf(const PageFrame& frame) const {
+    return ListOf(frame.flags.load(std::memory_order_relaxed));
+  }
+
+  // Frames joined a list, or (count < 0) left it.
+  void Count(LruList list, std::int64_t count) const;
+  void CountLists(const ListCounts& counts, std::int64_t sign) const;
+  // Isolation took `total` frames and left so many on the lists.
+  void NoteTaken(const Taken& taken, std::int64_t total, std::int64_t left);
+  // Isolated frames became so many more, or (below 0) fewer.
+  void CountIsolated(std::int64_t anon, std::int64_t file);
+
+  [[nodiscard]] std::int64_t isolated() const { return isolated_.load(std::memory_order_relaxed); }
+  // At rest: the counter of a list against the frames that were found. Empty, or what is wrong.
+  [[nodiscard]] std::string Compare(LruList list, std::int64_t found) const;
+
+ private:
+  MemoryManager& mm_;
+  const std::size_t zone_;
+  const bool split_;
+  std::atomic<std::int64_t> isolated_{0};
+};
+
+}  // namespace pagestorm::mm
