@@ -60,6 +60,11 @@ class HostAtomic {
       return value_.fetch_xor(bits, order);
     return Replace([bits](T old) { return static_cast<T>(old ^ bits); });
   }
+  T exchange(T value, Order order = Order::seq_cst) {
+    if (HostThreadsInterleave()) [[unlikely]]
+      return value_.exchange(value, order);
+    return Replace([value](T) { return value; });
+  }
   bool compare_exchange_strong(T& expected, T desired, Order order = Order::seq_cst) {
     if (HostThreadsInterleave()) [[unlikely]]
       return value_.compare_exchange_strong(expected, desired, order);

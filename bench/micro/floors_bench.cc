@@ -1,11 +1,12 @@
-// What does the host itself cost? The floors that tools/performance sets every hot path against, measured
-// in the same rounds.
+// What does the host itself cost? The floors that tools/performance sets every hot path against,
+// measured in the same rounds.
 //
-// BM_Floor_AtomicRmw: a fetch_add on a line this core owns. BM_Floor_CompareExchange: the same by compare
-// and exchange. BM_Floor_LineHandOver: a line that two host threads write in turn; the time is one way.
-// BM_Floor_DramMiss/huge: a dependent load somewhere in 512 MiB, with huge pages asked for (1) or refused
-// (0). BM_Floor_Loop: the benchmark library's own loop, which is in every figure of a loop "for (auto _ :
-// state)". The loops of the others are inside one iteration and are timed by hand.
+// BM_Floor_AtomicRmw: a fetch_add on a line this core owns. BM_Floor_CompareExchange: the same by
+// compare and exchange. BM_Floor_LineHandOver: a line that two host threads write in turn; the time
+// is one way. BM_Floor_DramMiss/huge: a dependent load somewhere in 512 MiB, with huge pages asked
+// for (1) or refused (0). BM_Floor_Loop: the benchmark library's own loop, which is in every figure
+// of a loop "for (auto _ : state)". The loops of the others are inside one iteration and are timed
+// by hand.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -123,7 +124,8 @@ void BM_Floor_DramMiss(benchmark::State& state) {
   std::vector<std::uint32_t> order(kBytes / kLine / 4);
   std::iota(order.begin(), order.end(), 0U);
   Rng rng = Seeds(1).Stream("floor", 0);
-  for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[rng.Next() % (i + 1)]);
+  for (std::size_t i = order.size() - 1; i > 0; --i)
+    std::swap(order[i], order[rng.Next() % (i + 1)]);
   const auto line = [memory](std::uint32_t n) {
     return reinterpret_cast<std::uint32_t*>(static_cast<std::byte*>(memory) + n * kLine * 4);
   };
