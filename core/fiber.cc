@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <boost/context/detail/fcontext.hpp>
+#include <mutex>
 
 #include "core/check.h"
 
@@ -28,6 +29,54 @@ namespace fctx = boost::context::detail;
 
 constexpr std::size_t kStacksPerChunk = 64;
 constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kChunkBytes = kStacksPerChunk * kStackBytes;
+
+// Chunks of stacks that no engine uses, guards in place, for the next one: mapping and guarding
+// them anew was a fifth of a short run. At most as many as leave the host's mapping limit alone.
+class SpareChunks {
+ public:
+  void* Take() {
+    const std::lock_guard guard(mu_);
+    if (chunks_.empty()) return nullptr;
+    void* chunk = chunks_.back();
+    chunks_.pop_back();
+    return chunk;
+  }
+  void Keep(void* chunk) {
+#if !defined(PS_ASAN) && !defined(PS_TSAN)  // what the sanitizers know of a stack goes with it
+    {
+      const std::lock_guard guard(mu_);
+      if (chunks_.size() < kMost) return chunks_.push_back(chunk);
+    }
+#endif
+    munmap(chunk, kChunkBytes);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 32;  // 2,048 stacks, 4,096 of 65,530 mappings
+  std::mutex mu_;
+  std::vector<void*> chunks_;
+};
+
+SpareChunks& Spares() {
+  static SpareChunks* const spares =
+      new SpareChunks;  // never destroyed: engines may outlive statics
+  return *spares;
+}
+
+// Maps an aligned run of stacks, the guards not yet set; nullptr if the host refuses.
+void* MapChunk() {
+  // One stack more than needed, then trimmed.
+  void* raw = mmap(nullptr, kChunkBytes + kStackBytes, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(raw);
+  const std::uintptr_t base = (address + kStackBytes - 1) & ~(kStackBytes - 1);
+  if (base > address) munmap(raw, base - address);
+  const std::size_t tail = address + kStackBytes - base;
+  if (tail > 0) munmap(reinterpret_cast<void*>(base + kChunkBytes), tail);
+  return reinterpret_cast<void*>(base);
+}
 
 // What a fiber needs to know on its first entry; lies on its own stack, below the owner word.
 struct FirstEntry {
@@ -72,7 +121,8 @@ void Trampoline(fctx::transfer_t from) {
 
 EhGlobals* HostEhGlobals() { return reinterpret_cast<EhGlobals*>(abi::__cxa_get_globals()); }
 
-void AdoptHostThread(FiberContext& context) {
+void AdoptHostThread([[maybe_unused]] FiberContext& context) {
+#if defined(PS_ASAN)
   pthread_attr_t attributes;
   void* low = nullptr;
   std::size_t bytes = 0;
@@ -83,6 +133,7 @@ void AdoptHostThread(FiberContext& context) {
   pthread_attr_destroy(&attributes);
   context.stack_low = low;
   context.stack_bytes = bytes;
+#endif
 #if defined(PS_TSAN)
   context.tsan_fiber = __tsan_get_current_fiber();
 #endif
@@ -127,7 +178,9 @@ FiberContext& SwitchFiber(FiberContext& from, FiberContext& to, EhGlobals* eh,
 }
 
 StackPool::~StackPool() {
-  for (void* chunk : chunks_) munmap(chunk, kStacksPerChunk * kStackBytes);
+  for (const Chunk& chunk : chunks_) {
+    chunk.guarded ? Spares().Keep(chunk.low) : static_cast<void>(munmap(chunk.low, kChunkBytes));
+  }
 }
 
 void* StackPool::Take() {
@@ -140,25 +193,19 @@ void* StackPool::Take() {
 void StackPool::Return(void* stack) { free_.push_back(stack); }
 
 bool StackPool::Grow() {
-  constexpr std::size_t kBytes = kStacksPerChunk * kStackBytes;
-  // Map one stack more than needed, then trim to an aligned run.
-  void* raw = mmap(nullptr, kBytes + kStackBytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) return false;
-  const auto address = reinterpret_cast<std::uintptr_t>(raw);
-  const std::uintptr_t base = (address + kStackBytes - 1) & ~(kStackBytes - 1);
-  if (base > address) munmap(raw, base - address);
-  const std::size_t tail = address + kStackBytes - base;
-  if (tail > 0) munmap(reinterpret_cast<void*>(base + kBytes), tail);
-  auto* low = reinterpret_cast<std::byte*>(base);
-  chunks_.push_back(low);
+  void* chunk = Spares().Take();
+  const bool spare = chunk != nullptr;
+  if (!spare) chunk = MapChunk();
+  if (chunk == nullptr) return false;
+  chunks_.push_back({chunk, spare});
   for (std::size_t i = kStacksPerChunk; i-- > 0;) {
-    std::byte* stack = low + i * kStackBytes;
+    std::byte* stack = static_cast<std::byte*>(chunk) + i * kStackBytes;
     // A guard costs two mappings of the host's default 65,530; without it an overflow goes unseen.
-    if (mprotect(stack, kGuardBytes, PROT_NONE) != 0) return !free_.empty();
+    if (!spare && mprotect(stack, kGuardBytes, PROT_NONE) != 0) return !free_.empty();
     static_cast<void>(PS_VALGRIND_STACK(stack, stack + kStackBytes));
     free_.push_back(stack);
   }
+  chunks_.back().guarded = true;
   return true;
 }
 

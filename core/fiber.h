@@ -60,8 +60,9 @@ void DestroyFiber(FiberContext& context);
 //   from_is_finished: `from` will not be resumed again.
 FiberContext& SwitchFiber(FiberContext& from, FiberContext& to, EhGlobals* eh,
                           bool from_is_finished = false);
-// Stacks for fibers: one lazily committed mapping each, guard page below, reused after return.
-// Not thread-safe: the engine guards it.
+
+// Stacks for fibers: one lazily committed mapping each, guard page below, reused after return, and,
+// in chunks, by the next pool of the process. Not thread-safe: the engine guards it.
 class StackPool {
  public:
   StackPool() = default;
@@ -75,10 +76,14 @@ class StackPool {
   void Return(void* stack);
 
  private:
+  struct Chunk {
+    void* low = nullptr;
+    bool guarded = false;  // all of its stacks
+  };
   bool Grow();
 
   std::vector<void*> free_;
-  std::vector<void*> chunks_;
+  std::vector<Chunk> chunks_;
 };
 
 // Where a new fiber starts on its stack. Stacks aligned to their size would all begin in the same
