@@ -39,6 +39,7 @@ inline constexpr std::int64_t kNever = INT64_MAX;
 // sources.
 struct EngineCosts {
   std::int64_t lock_ns = 20;              // an uncontended spin lock pair in this CPU's cache
+  std::int64_t rmw_ns = 6;                // an atomic read-modify-write in this CPU's cache
   std::int64_t context_switch_ns = 1500;  // one task to another on a CPU
   std::int64_t wake_ns = 700;             // try_to_wake_up, paid by the waker
   std::int64_t wake_latency_ns = 1000;    // from a wake to an idle CPU's first instruction
