@@ -11,7 +11,7 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr std::size_t kStates = static_cast<std::size_t>(FrameState::kIsolated) + 1;
+constexpr std::size_t kStates = static_cast<std::size_t>(FrameState::kAbandoned) + 1;
 using StateCounts = std::array<std::int64_t, kStates>;
 
 std::int64_t Of(const StateCounts& counts, FrameState state) {
@@ -76,6 +76,10 @@ std::string CheckZone(MemoryManager& mm, Zone& zone, bool expect_idle) {
   if (wrong.empty()) wrong = CheckLru(mm, zone, Of(counts, FrameState::kLru));
   if (!expect_idle || !wrong.empty()) return wrong;
   wrong = Differ("isolated", Of(counts, FrameState::kIsolated), "at rest allowed are", 0);
+  if (wrong.empty()) {
+    wrong = Differ("claimed", Of(counts, FrameState::kClaimed) + Of(counts, FrameState::kAbandoned),
+                   "at rest allowed are", 0);
+  }
   if (wrong.empty()) {
     wrong = Differ("in pagevecs", Of(counts, FrameState::kPagevec), "at rest allowed are", 0);
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "mm/entry_ring.h"
 #include "mm/memory_manager.h"
 #include "mm/pagevec.h"
 #include "mm/zone.h"
@@ -63,6 +64,23 @@ std::int64_t IsolatedBatch::PutBack() {
   return active;
 }
 
-std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone) { return MakeLockedLru(mm, zone); }
+std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone) {
+  switch (mm.policy.lru) {
+    case LruDesign::kRing:
+      return MakeRingLru(mm, zone);
+    case LruDesign::kClock:
+      return MakeClockLru(mm, zone);
+    case LruDesign::kLocked:
+      break;
+  }
+  return MakeLockedLru(mm, zone);
+}
+
+// Two lists of two rings each, and a sequence a frame. Every ring is rounded up to a power of two.
+std::size_t LruBytesFor(LruDesign design, std::int64_t frames, std::size_t cpus) {
+  if (design != LruDesign::kRing) return 0;
+  return 4 * EntryRing::BytesFor(frames, cpus) +
+         static_cast<std::size_t>(frames) * sizeof(std::uint32_t);
+}
 
 }  // namespace pagestorm::mm

@@ -16,7 +16,9 @@
 #include <string>
 
 #include "absl/container/inlined_vector.h"
+#include "core/spin_lock.h"
 #include "mm/gfp.h"
+#include "mm/mm_policy.h"
 #include "mm/page_frame.h"
 #include "mm/vmstat.h"
 
@@ -145,6 +147,9 @@ class Lru {
   [[nodiscard]] virtual std::int64_t Size(LruList list) const = 0;
   // Frames isolated from this LRU now.
   [[nodiscard]] virtual std::int64_t isolated() const = 0;
+  // Waiting for lines that several CPUs write without a lock; empty where there is none. The
+  // lock's own is Zone::lru_lock's.
+  [[nodiscard]] virtual LockStats line_stats() const { return {}; }
   // At rest: every frame of this zone in state kLru can be found by isolation exactly once, on the
   // list of its flags, and the exact counters agree. Empty, or what is wrong.
   [[nodiscard]] virtual std::string CheckInvariants() const = 0;
@@ -154,5 +159,10 @@ class Lru {
 std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone);
 
 std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone);
+std::unique_ptr<Lru> MakeRingLru(MemoryManager& mm, Zone& zone);
+std::unique_ptr<Lru> MakeClockLru(MemoryManager& mm, Zone& zone);
+
+// Host bytes that an LRU takes beside the frames themselves, at most, for a machine of so many.
+[[nodiscard]] std::size_t LruBytesFor(LruDesign design, std::int64_t frames, std::size_t cpus);
 
 }  // namespace pagestorm::mm

@@ -34,8 +34,10 @@ void LruBooks::CountIsolated(std::int64_t anon, std::int64_t file) {
   mm_.reclaimer->NoteIsolated(anon + file);
 }
 
+std::int64_t LruBooks::Size(LruList list) const { return mm_.vmstat->Exact(zone_, StatOf(list)); }
+
 std::string LruBooks::Compare(LruList list, std::int64_t found) const {
-  const std::int64_t counted = mm_.vmstat->Exact(zone_, StatOf(list));
+  const std::int64_t counted = Size(list);
   if (counted == found) return {};
   return absl::StrCat("zone ", zone_, " LRU list ", static_cast<int>(list), ": has ", found,
                       " frames and a counter of ", counted);

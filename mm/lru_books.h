@@ -52,6 +52,8 @@ class LruBooks {
   // Isolated frames became so many more, or (below 0) fewer.
   void CountIsolated(std::int64_t anon, std::int64_t file);
 
+  // Frames of a list by its counter, per-CPU parts included; exact at rest.
+  [[nodiscard]] std::int64_t Size(LruList list) const;
   [[nodiscard]] std::int64_t isolated() const { return isolated_.load(std::memory_order_relaxed); }
   // At rest: the counter of a list against the frames that were found. Empty, or what is wrong.
   [[nodiscard]] std::string Compare(LruList list, std::int64_t found) const;

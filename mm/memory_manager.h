@@ -56,7 +56,7 @@ struct MmConfig {
       boot_reserved;  // by position: pages the kernel took at boot, beyond the memmap
   MmPolicy policy;
   MmCosts costs;
-  bool stamps = true;                       // content stamps (16 more bytes a frame)
+  bool stamps = true;                       // content stamps (8 more bytes a frame)
   std::int64_t slab_reclaimable_pages = 0;  // SlabCaches::FillAtBoot, of all nodes together
   Pages swap;                               // slots of the one swap device; 0: no swap
   DiskConfig disk;                          // of every device: swap and files

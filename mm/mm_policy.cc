@@ -61,6 +61,15 @@ absl::Status CheckReclaim(const ReclaimPolicy& reclaim) {
   return absl::OkStatus();
 }
 
+// The lists of split LRU, and pages that are isolated and on a list, are the locked design's alone.
+absl::Status CheckLru(LruDesign lru, const ReclaimPolicy& reclaim) {
+  if (lru == LruDesign::kLocked) return absl::OkStatus();
+  const char* name = lru == LruDesign::kRing ? "lru = \"ring\"" : "lru = \"clock\"";
+  if (reclaim.split_lru) return Contradiction(name, "reclaim.split_lru = true");
+  if (reclaim.isolated_visible) return Contradiction(name, "reclaim.isolated_visible = true");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status MmPolicy::Validate() const {
@@ -71,6 +80,7 @@ absl::Status MmPolicy::Validate() const {
   PS_RETURN_IF_ERROR(CheckThrottle(throttle));
   PS_RETURN_IF_ERROR(CheckAlloc(alloc));
   PS_RETURN_IF_ERROR(CheckReclaim(reclaim));
+  PS_RETURN_IF_ERROR(CheckLru(lru, reclaim));
   PS_RETURN_IF_ERROR(Range("dirty.dirty_ratio", dirty.dirty_ratio, 0, 100));
   PS_RETURN_IF_ERROR(Range("dirty.dirty_background_ratio", dirty.dirty_background_ratio, 0, 100));
   PS_RETURN_IF_ERROR(Range("oom.panic_on_oom", oom.panic_on_oom, 0, 2));

@@ -59,6 +59,9 @@ struct ThrottlePolicy {
       "max_nr_task_per_zone";  // name of the limit's file in /proc/sys/vm; empty: none
 };
 
+// How a zone keeps its pages by age (mm/lru.h, docs/lru.md). No kernel had another than kLocked.
+enum class LruDesign : std::uint8_t { kLocked, kRing, kClock };
+
 struct ReclaimPolicy {
   bool split_lru = false;
   // Split LRU: a visit adds one page to every list's quota, as 2.6.26 does with its one pair of
@@ -136,6 +139,7 @@ struct OomPolicy {
 struct MmPolicy {
   std::string name = "2.6.26";  // for reports only; no decision reads it
   std::int64_t hz = 250;
+  LruDesign lru = LruDesign::kLocked;
   ThrottlePolicy throttle;
   ReclaimPolicy reclaim;
   AllocPolicy alloc;
@@ -157,6 +161,7 @@ struct MmCosts {
   std::int64_t pcp_op_ns = 40;      // take from or put on a per-CPU list
   std::int64_t buddy_op_ns = 120;   // one split or merge step under zone.lock
   std::int64_t lru_op_ns = 60;      // move one page under lru_lock
+  std::int64_t lru_look_ns = 5;     // lock-free LRUs: look at an entry or frame in sequence
   std::int64_t watermark_ns = 30;   // one watermark check
   std::int64_t page_list_ns = 400;  // the decision table for one page, without rmap and I/O
   std::int64_t rmap_vma_ns =

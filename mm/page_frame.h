@@ -32,6 +32,9 @@ enum class FrameState : std::uint8_t {
   kPagevec,   // waits in a CPU's pagevec for its turn on an LRU list
   kLru,       // on an LRU list
   kIsolated,  // taken off an LRU list by a reclaimer, on its private list
+  // Only in LRUs without a lock (mm/lru_claim.h), for a few instructions:
+  kClaimed,    // on an LRU list, and somebody is about to move it
+  kAbandoned,  // the same, and whoever claimed it is to free it
 };
 [[nodiscard]] constexpr bool CanMove(FrameState from, FrameState to) {
   using enum FrameState;
@@ -47,9 +50,13 @@ enum class FrameState : std::uint8_t {
     case kPagevec:
       return to == kLru || to == kInUse;
     case kLru:
-      return to == kIsolated || to == kInUse;
+      return to == kIsolated || to == kInUse || to == kClaimed;
     case kIsolated:
       return to == kLru || to == kInUse;
+    case kClaimed:
+      return to == kLru || to == kIsolated || to == kAbandoned;
+    case kAbandoned:
+      return to == kInUse;
   }
   return false;
 }
@@ -107,8 +114,14 @@ struct PageFrame {
   bool TestAndClear(std::uint32_t bit) {
     return (flags.fetch_and(~bit, std::memory_order_acq_rel) & bit) != 0;
   }
-  [[nodiscard]] FrameState state() const {
-    return static_cast<FrameState>(flags.load(std::memory_order_relaxed) & kFrameStateMask);
+  [[nodiscard]] FrameState state() const { return StateIn(flags.load(std::memory_order_relaxed)); }
+  [[nodiscard]] static FrameState StateIn(std::uint32_t word) {
+    return static_cast<FrameState>(word & kFrameStateMask);
+  }
+  // Such flags with another state, to be put in their place by a compare-and-swap.
+  [[nodiscard]] static std::uint32_t WithState(std::uint32_t word, FrameState to) {
+    PS_CHECK(CanMove(StateIn(word), to));
+    return (word & ~kFrameStateMask) | static_cast<std::uint32_t>(to);
   }
   // The caller owns the frame or holds the lock of the list it leaves or enters. The flags in
   // `mask`, which nobody else changes meanwhile, become as in `value` in the same step.
@@ -134,13 +147,10 @@ struct PageFrame {
 };
 static_assert(sizeof(PageFrame) == 32, "two frames a cache line");
 
-// One word a frame that only proofs and policies read; absent on machines booted without stamps.
+// One word a frame that only proofs read; absent on machines booted without stamps.
 struct PageFrameCold {
   std::atomic<std::uint64_t> stamp{0};  // stands for the content
-  std::uint32_t lru_sequence = 0;       // for lock-free LRU policies
-  std::uint32_t reserved = 0;
 };
-static_assert(sizeof(PageFrameCold) == 16);
 
 // All frames of a machine, indexed by page frame number from 0. Memory of holes is never touched.
 class FrameTable {

@@ -39,7 +39,8 @@ void ReleaseSome(MemoryManager& mm, std::span<const FrameNo> frames, bool cold) 
     PageFrame& frame = mm.frames[n];
     if (frame.refcount.fetch_sub(1, std::memory_order_acq_rel) != 1) continue;
     // Nobody can isolate a frame without references, so one that is on no list now stays so.
-    if (frame.state() == FrameState::kLru) {
+    const FrameState state = frame.state();
+    if (state == FrameState::kLru || state == FrameState::kClaimed) {
       listed_at[listed_count] = dead_count;
       listed[listed_count++] = n;
     }

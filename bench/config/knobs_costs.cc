@@ -20,6 +20,8 @@ void Cost(std::vector<Knob>& knobs, const std::string& name, auto field, std::st
 void AddEngineCosts(std::vector<Knob>& knobs) {
   Cost(knobs, "engine_costs.lock_ns", PS_ENGINE(lock_ns),
        "an uncontended spin lock in this CPU's cache");
+  Cost(knobs, "engine_costs.rmw_ns", PS_ENGINE(rmw_ns),
+       "an atomic read-modify-write in this CPU's cache, of a lock-free LRU");
   Cost(knobs, "engine_costs.context_switch_ns", PS_ENGINE(context_switch_ns),
        "from one task to another");
   Cost(knobs, "engine_costs.wake_ns", PS_ENGINE(wake_ns), "waking a task, paid by the waker");
@@ -36,6 +38,8 @@ void AddMemoryCosts(std::vector<Knob>& knobs) {
   Cost(knobs, "costs.pcp_op_ns", PS_MM(pcp_op_ns), "a page from or to a per-CPU list");
   Cost(knobs, "costs.buddy_op_ns", PS_MM(buddy_op_ns), "one split or merge under zone->lock");
   Cost(knobs, "costs.lru_op_ns", PS_MM(lru_op_ns), "moving one page under lru_lock");
+  Cost(knobs, "costs.lru_look_ns", PS_MM(lru_look_ns),
+       "a lock-free LRU's look at an entry or frame in sequence");
   Cost(knobs, "costs.watermark_ns", PS_MM(watermark_ns), "one watermark check");
   Cost(knobs, "costs.page_list_ns", PS_MM(page_list_ns),
        "deciding about one page in reclaim, without rmap and I/O");

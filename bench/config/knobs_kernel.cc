@@ -150,6 +150,13 @@ void AddGates(std::vector<Knob>& knobs) {
 }
 
 void AddReclaim(std::vector<Knob>& knobs) {
+  knobs.push_back(EnumKnob<mm::LruDesign>("lru", kKernel,
+                                          {{"locked", mm::LruDesign::kLocked},
+                                           {"ring", mm::LruDesign::kRing},
+                                           {"clock", mm::LruDesign::kClock}},
+                                          PS_FIELD(policy.lru),
+                                          "the LRU: lists under lru_lock, as every kernel has; a "
+                                          "generation ring or a clock without a lock"));
   Bool(knobs, "reclaim.split_lru", PS_FIELD(policy.reclaim.split_lru),
        "separate LRU lists for anonymous and file pages (2.6.28)");
   Bool(knobs, "reclaim.split_quota_plus_one", PS_FIELD(policy.reclaim.split_quota_plus_one),

@@ -75,7 +75,7 @@ std::vector<Knob> RunKnobs() {
       "emulated ms between two points of the time series; 0: no series"));
   knobs.push_back(BoolKnob(
       "stamps", kRun, [](auto& c) -> auto& { return c.stamps; },
-      "content stamps in page frames: 16 more bytes of host memory a frame, and proof of content"));
+      "content stamps in page frames: 8 more bytes of host memory a frame, and proof of content"));
   knobs.push_back(BoolKnob(
       "control", kRun, [](auto& c) -> auto& { return c.control; },
       "the task that writes kernel parameters waits from the start, as --control sets it"));

@@ -50,7 +50,7 @@ struct RunConfig {
   std::uint64_t seed = 1;
   EngineSettings engine;
   std::int64_t sample_ms = 0;  // period of the time series, emulated; 0: none
-  bool stamps = true;          // content stamps: 16 bytes more a frame
+  bool stamps = true;          // content stamps: 8 bytes more a frame
 
   mm::MmPolicy policy;  // policy.name is the kernel's name
   sched::SchedPolicy sched = sched::SchedPolicy::Linux2626();

@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "core/make_engine.h"
 #include "mm/block_device.h"
+#include "mm/lru.h"
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
 #include "mm/pagevec.h"
@@ -23,7 +24,10 @@ namespace {
 
 // Host bytes of everything that grows with emulated memory.
 std::int64_t HostBytes(const RunConfig& config, const numa::MemoryMap& map) {
-  return static_cast<std::int64_t>(mm::FrameTable::BytesFor(map.end.n, config.stamps));
+  const auto frames = static_cast<std::int64_t>(map.end.n);
+  const std::size_t cpus = numa::EffectiveTopology(config.machine).cpu_count();
+  return static_cast<std::int64_t>(mm::FrameTable::BytesFor(map.end.n, config.stamps) +
+                                   mm::LruBytesFor(config.policy.lru, frames, cpus));
 }
 
 // A slot's number has 32 bits, and a use count, a place in the swap cache and a stamp on this host.
