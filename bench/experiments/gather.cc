@@ -1,6 +1,7 @@
 #include "bench/experiments/gather.h"
 
 #include "bench/experiments/proc_tree.h"
+#include "mm/lru.h"
 #include "mm/reclaim.h"
 #include "mm/throttle.h"
 #include "mm/vmstat.h"
@@ -42,6 +43,7 @@ std::vector<ZoneRecord> ReadZones(mm::MemoryManager& memory) {
     record.high = zone->watermark.high;
     record.lock = zone->lock.stats();
     record.lru_lock = zone->lru_lock.stats();
+    record.lru_line = zone->lru->line_stats();
     zones.push_back(std::move(record));
   }
   return zones;

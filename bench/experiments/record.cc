@@ -20,7 +20,9 @@ std::string_view RunEndName(RunEnd end) {
 
 std::int64_t RunRecord::lru_wait_in_reclaim_ns() const {
   std::int64_t sum = 0;
-  for (const ZoneRecord& zone : zones) sum += zone.lru_lock.window_wait_ns;
+  for (const ZoneRecord& zone : zones) {
+    sum += zone.lru_lock.window_wait_ns + zone.lru_line.window_wait_ns;
+  }
   return sum;
 }
 

@@ -43,6 +43,7 @@ struct ZoneRecord {
   std::int64_t present = 0, spanned = 0, free = 0, min = 0, low = 0, high = 0;
   LockStats lock;      // zone->lock
   LockStats lru_lock;  // zone->lru_lock
+  LockStats lru_line;  // lines that CPUs share in an LRU without a lock
 };
 
 struct HostRecord {     // the only part that differs between two runs of one configuration
@@ -71,8 +72,9 @@ struct RunRecord {
   numa::Topology topology;  // as emulated
   HostRecord host;
 
-  // Waiting for zone->lru_lock by tasks inside the zone shrinker, all zones; and its share of the
-  // CPU time they spent there, in millionths: 0 if nobody was there.
+  // Waiting for zone->lru_lock, or what is there in its place, by tasks inside the zone shrinker,
+  // all zones; and its share of the CPU time they spent there, in millionths: 0 if nobody was
+  // there.
   [[nodiscard]] std::int64_t lru_wait_in_reclaim_ns() const;
   [[nodiscard]] std::int64_t lru_wait_share_ppm() const;
 

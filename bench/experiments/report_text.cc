@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/shared_line.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench {
@@ -38,17 +39,20 @@ std::string Memory(const RunRecord& record) {
       record.peaks.isolated_share_max_permille % 10);
 }
 
+// Of the lock, or of the lines that stand in its place.
 std::string LockLine(const RunRecord& record) {
-  LockStats lru;
+  LockStats lock;
+  LockStats line;
   for (const ZoneRecord& zone : record.zones) {
-    lru.acquisitions += zone.lru_lock.acquisitions;
-    lru.contentions += zone.lru_lock.contentions;
-    lru.wait_ns += zone.lru_lock.wait_ns;
+    lock = lock + zone.lru_lock;
+    line = line + zone.lru_line;
   }
+  const bool lines = line.acquisitions > 0;
+  const LockStats& lru = lines ? line : lock;
   return fmt::format(
-      "zone->lru_lock: {} acquisitions, {} contended, {:.6f} s waited; {:.2f} % of {:.3f} CPU s in "
-      "reclaim\n",
-      lru.acquisitions, lru.contentions, Seconds({lru.wait_ns}),
+      "zone->{}: {} {}, {} contended, {:.6f} s waited; {:.2f} % of {:.3f} CPU s in reclaim\n",
+      lines ? "lru lines" : "lru_lock", lru.acquisitions, lines ? "operations" : "acquisitions",
+      lru.contentions, Seconds({lru.wait_ns}),
       static_cast<double>(record.lru_wait_share_ppm()) / 1e4,
       Seconds({record.peaks.shrinker_cpu_ns}));
 }

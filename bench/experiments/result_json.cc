@@ -93,6 +93,9 @@ Json LocksJson(const RunRecord& record) {
   for (const ZoneRecord& zone : record.zones) {
     json.push_back(LockJson("zone->lock", zone, zone.lock));
     json.push_back(LockJson("zone->lru_lock", zone, zone.lru_lock));
+    if (zone.lru_line.acquisitions > 0) {
+      json.push_back(LockJson("zone->lru lines", zone, zone.lru_line));
+    }
   }
   return json;
 }

@@ -44,7 +44,9 @@ class Chart {
         table_(reproduction.table),
         rates_(table_.draws_rates),
         factor_(Factor()) {
-    for (std::size_t column = 0; column < table_.columns.size(); ++column) AddSeries(column);
+    for (std::size_t column = 0; column < table_.columns.size(); ++column) {
+      if (table_.columns[column].drawn) AddSeries(column);
+    }
     FindRange();
   }
 
@@ -97,13 +99,18 @@ class Chart {
     }
     return text;
   }
-  // Rows that ascend are a scale of their own; others are set side by side.
+  // Rows that ascend are a scale of their own, a logarithmic one where each is at least twice the
+  // one before; others are set side by side.
   [[nodiscard]] double XOf(std::size_t row) const {
     bool ascending = true;
+    bool doubling = table_.rows.size() > 2 && table_.rows.front().value > 0;
     for (std::size_t i = 1; i < table_.rows.size(); ++i) {
       ascending = ascending && table_.rows[i - 1].value < table_.rows[i].value;
+      doubling = doubling && 2 * table_.rows[i - 1].value <= table_.rows[i].value;
     }
-    return ascending ? static_cast<double>(table_.rows[row].value) : static_cast<double>(row);
+    const auto value = static_cast<double>(table_.rows[row].value);
+    if (doubling) return std::log2(value);
+    return ascending ? value : static_cast<double>(row);
   }
 
   void AddSeries(std::size_t column) {

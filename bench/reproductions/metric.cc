@@ -24,6 +24,25 @@ double LruLockWait(const RunRecord& record) {
   return Seconds(wait_ns);
 }
 
+// For the lock or for lines that CPUs share without one, of the CPU time of all tasks.
+double LruWaitShare(const RunRecord& record) {
+  std::int64_t wait_ns = 0;
+  for (const ZoneRecord& zone : record.zones)
+    wait_ns += zone.lru_lock.wait_ns + zone.lru_line.wait_ns;
+  const std::int64_t cpu_ns = record.outcome.times.user.n + record.outcome.times.system.n;
+  return cpu_ns == 0 ? 0 : static_cast<double>(wait_ns) / static_cast<double>(cpu_ns);
+}
+
+// Pages of a program's hot set that it had to fetch back, of all that reclaim took.
+double HotEvicted(const RunRecord& record) {
+  const auto fetched = static_cast<double>(Of(record.workload.numbers, "hot_refaults", 0));
+  double taken = 0;
+  for (const char* name : {"pgsteal_dma", "pgsteal_dma32", "pgsteal_normal", "pgsteal_movable"}) {
+    taken += Grown(record, name);
+  }
+  return taken == 0 ? 0 : fetched / taken;
+}
+
 // The time that the workload's program prints; of a program that prints none, its life.
 double ProgramTime(const RunRecord& record) {
   return Seconds(Of(record.workload.numbers, "time_ns", record.outcome.main_end.n));
@@ -55,6 +74,13 @@ const std::vector<Metric>& Metrics() {
          return static_cast<double>(r.peaks.isolated_share_max_permille) / 1000;
        }},
       {"lru_lock_wait_s", "s", "time waited for zone->lru_lock", LruLockWait},
+      {"pages_per_s", "1/s", "pages written a second",
+       [](const RunRecord& r) {
+         return static_cast<double>(Of(r.workload.numbers, "pages_per_second", 0));
+       }},
+      {"lru_wait_share", "", "share of CPU time waited for the LRU's lock or shared lines",
+       LruWaitShare},
+      {"hot_evicted", "", "share of hot pages among the evicted", HotEvicted},
       {"cut_offs", "", "reclaimers sent away by the throttle",
        [](const RunRecord& r) { return static_cast<double>(r.gate.cut_offs); }},
   };

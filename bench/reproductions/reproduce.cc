@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "bench/config/knobs.h"
@@ -77,14 +78,20 @@ absl::StatusOr<RunConfig> ConfigOf(const Table& table, Cell cell, const Length& 
                                    const ReproduceOptions& options, const LoadContext& context) {
   const Column& column = table.columns[cell.column];
   LoadRequest request;
-  request.config = table.experiment;
+  request.config = column.experiment.empty() ? table.experiment : column.experiment;
   request.kernel = column.kernel;
   const auto add = [&](const std::vector<Setting>& sets) {
     request.sets.insert(request.sets.end(), sets.begin(), sets.end());
   };
-  add(SetsOf(length.sets, table.file + ": lengths: set"));
+  // Lengths and rows are about the table's own experiment.
+  const bool own = !column.experiment.empty();
+  if (!own) add(SetsOf(length.sets, table.file + ": lengths: set"));
   add(SetsOf(column.sets, absl::StrCat(table.file, ": column ", column.id, ": set")));
-  add({{table.file + ": row_knob", absl::StrCat(table.row_knob, "=", table.rows[cell.row].value)}});
+  for (const std::string& set : table.row_sets) {
+    if (own) break;
+    const std::string value = absl::StrCat(table.rows[cell.row].value);
+    add({{table.file + ": row", absl::StrReplaceAll(set, {{"{}", value}})}});
+  }
   add(options.sets);
   auto config = LoadRunConfig(request, context);
   if (!config.ok()) return config.status();

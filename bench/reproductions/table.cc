@@ -102,7 +102,7 @@ class TableLoader {
   void ReadHead(Fields& fields) {
     table_.title = fields.Text("title");
     table_.source = fields.Text("source");
-    const std::string experiment = fields.Text("experiment");
+    table_.experiment = Experiment(fields);
     table_.noise = fields.Number("noise");
     table_.noise_source = fields.Text("noise_source");
     table_.one_offs = fields.Texts("one_offs");
@@ -114,18 +114,26 @@ class TableLoader {
     }
     if (table_.metrics.empty()) complaint_.Say(0, "metrics is missing: " + MetricNames());
     if (!(table_.noise >= 0 && table_.noise < 1)) fields.Refuse("noise", "0.0..1.0");
-    if (!complaint_.ok()) return;
-    const auto path = FindConfig(context_.roots, "experiments", experiment);
+  }
+
+  // The path of a run configuration.
+  std::string Experiment(Fields& fields) {
+    const std::string name = fields.Text("experiment");
+    if (!complaint_.ok()) return "";
+    const auto path = FindConfig(context_.roots, "experiments", name);
     std::error_code error;
-    if (!path.ok() || !fs::exists(*path, error)) {
-      fields.Refuse("experiment", "a name in configs/experiments or a path");
-      return;
-    }
-    table_.experiment = *path;
+    if (path.ok() && fs::exists(*path, error)) return *path;
+    fields.Refuse("experiment", "a name in configs/experiments or a path");
+    return "";
   }
 
   void ReadRows(Fields& fields) {
-    table_.row_knob = fields.Text("row_knob");
+    if (fields.Has("row_sets")) {
+      table_.row_sets = fields.Texts("row_sets");
+    } else {
+      table_.row_knob = fields.Text("row_knob");
+      table_.row_sets = {table_.row_knob + "={}"};
+    }
     table_.row_name = fields.Text("row_name");
     const std::vector<std::int64_t> values = fields.Ints("rows");
     const std::vector<std::string> labels = fields.Texts("row_labels");
@@ -147,6 +155,8 @@ class TableLoader {
     column.label = fields.Text("label");
     column.kernel = fields.Text("kernel");
     column.sets = fields.Texts("set");
+    if (fields.Has("experiment")) column.experiment = Experiment(fields);
+    column.drawn = fields.Bool("chart", true);
     column.rows = Rows(fields, "rows");
     const bool optional = fields.Bool("optional", false);
     ReadPublished(fields, column);

@@ -73,6 +73,10 @@ struct Column {
   std::string label;
   std::string kernel;             // a preset
   std::vector<std::string> sets;  // "reclaim.isolated_visible=true": an ablation
+  // A run configuration of its own, to which neither lengths nor rows set anything: it must be what
+  // its rows say. Empty: the table's.
+  std::string experiment;
+  bool drawn = true;              // in the chart
   std::vector<std::size_t> rows;  // those it is run at, ascending by index
   // One value a row of the table for each published metric; none: not published.
   struct Published {
@@ -104,8 +108,10 @@ struct Table {
   std::string title;
   std::string source;      // who published it, where, when
   std::string experiment;  // path of the run configuration: machine and workload
-  std::string row_knob;    // what differs from row to row: "workload.groups"
-  std::string row_name;    // "groups"
+  std::string row_knob;    // what differs from row to row: "workload.groups"; empty: row_sets
+  // Knobs that a row sets, with {} for its value; of a row_knob, "workload.groups={}".
+  std::vector<std::string> row_sets;
+  std::string row_name;  // "groups"
   std::vector<Row> rows;
   std::vector<Column> columns;       // baseline first
   std::vector<std::size_t> metrics;  // shown; the first is the one that is drawn

@@ -11,7 +11,7 @@
 namespace pagestorm::bench {
 namespace {
 
-enum Param { kTasks, kMib, kSweeps, kWriteNs };
+enum Param { kTasks, kMib, kSweeps, kWriteNs, kHotMib, kHotReads };
 
 class Press final : public Workload {
  public:
@@ -33,21 +33,33 @@ class Press final : public Workload {
   struct Slot {
     Histogram access_ns;
     std::int64_t lost = 0;
+    std::int64_t hot_refaults = 0;
     bool finished = false;
   };
 
   [[nodiscard]] std::int64_t Value(Param param) const { return params_[param].value; }
   void Child(Process& self, std::int64_t task);
-  void Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep);
+  // Pages of a task that are read again and again beside its sweeps.
+  struct HotSet {
+    std::uint32_t first = 0;
+    std::uint32_t next = 0;
+  };
+  void Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep,
+             HotSet& hot);
+  void WriteHotSet(Process& self, std::int64_t task, HotSet& hot);
+  void ReadHotPages(Process& self, std::int64_t task, HotSet& hot);
 
   std::vector<WorkloadParam> params_{
       {"tasks", "processes; 0: one a CPU", 0, 0, 1'000'000},
       {"mib", "MiB each process maps; 0: 1.25 x memory over all of them", 0, 0, 1 << 24},
       {"sweeps", "times each page is written", 3, 1, 1000},
       {"write_ns", "CPU time of the program for each page it writes, ns", 200, 0, 1'000'000},
+      {"hot_mib", "MiB of each process that it reads all the time, beside mib", 0, 0, 1 << 24},
+      {"hot_reads", "pages of hot_mib read for each page written, in turn", 4, 0, 1'000'000},
   };
-  std::int64_t pages_ = 0;  // of one task
-  std::int64_t total_ = 0;  // page writes of all
+  std::int64_t pages_ = 0;      // of one task
+  std::int64_t hot_pages_ = 0;  // likewise
+  std::int64_t total_ = 0;      // page writes of all
   std::atomic<std::int64_t> done_{0};
   std::vector<Slot> slots_;
   std::unique_ptr<WaitQueue> start_queue_;
@@ -65,6 +77,11 @@ absl::Status Press::Validate(const MachineFacts& machine) {
     params_[kMib].value = std::max<std::int64_t>(1, (bytes + bytes / 4) >> 20);
   }
   pages_ = (Value(kMib) << 20) >> shift;
+  hot_pages_ = (Value(kHotMib) << 20) >> shift;
+  if (hot_pages_ > UINT32_MAX / 4) {
+    return absl::InvalidArgumentError("workload.hot_mib = " + std::to_string(Value(kHotMib)) +
+                                      " is more than 2^30 pages");
+  }
   if (pages_ > UINT32_MAX / 2) {
     return absl::InvalidArgumentError("workload.mib = " + std::to_string(Value(kMib)) +
                                       " is more than the 2^31 pages an area may have");
@@ -112,11 +129,35 @@ void Press::Child(Process& self, std::int64_t task) {
   start_queue_->Wait([this] { return started_.load(std::memory_order_acquire); },
                      {.interruptible = true});
   const std::uint32_t first = self.MapAnon(pages_);
-  for (std::int64_t sweep = 1; sweep <= Value(kSweeps); ++sweep) Sweep(self, task, first, sweep);
+  HotSet hot;
+  if (hot_pages_ > 0) WriteHotSet(self, task, hot);
+  for (std::int64_t sweep = 1; sweep <= Value(kSweeps); ++sweep) {
+    Sweep(self, task, first, sweep, hot);
+  }
   slots_[static_cast<std::size_t>(task)].finished = true;
 }
 
-void Press::Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep) {
+void Press::WriteHotSet(Process& self, std::int64_t task, HotSet& hot) {
+  hot.first = self.MapAnon(hot_pages_);
+  for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(hot_pages_); ++page) {
+    self.Write(hot.first + page, StampOf(task, page, 0));
+  }
+}
+
+// One that had been evicted is fetched back by a major fault.
+void Press::ReadHotPages(Process& self, std::int64_t task, HotSet& hot) {
+  Slot& slot = slots_[static_cast<std::size_t>(task)];
+  const mm::AddressSpaces& spaces = *self.memory().spaces;
+  const std::int64_t before = spaces.FaultsOf(self.space()).major;
+  for (std::int64_t i = 0; i < Value(kHotReads); ++i) {
+    if (!self.Holds(hot.first + hot.next, StampOf(task, hot.next, 0))) ++slot.lost;
+    if (++hot.next == static_cast<std::uint32_t>(hot_pages_)) hot.next = 0;
+  }
+  slot.hot_refaults += spaces.FaultsOf(self.space()).major - before;
+}
+
+void Press::Sweep(Process& self, std::int64_t task, std::uint32_t first, std::int64_t sweep,
+                  HotSet& hot) {
   Slot& slot = slots_[static_cast<std::size_t>(task)];
   for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(pages_); ++page) {
     const Ns start = Now();
@@ -125,6 +166,7 @@ void Press::Sweep(Process& self, std::int64_t task, std::uint32_t first, std::in
     ChargeUser({Value(kWriteNs)});
     slot.access_ns.Record((Now() - start).n);
     done_.fetch_add(1, std::memory_order_relaxed);
+    if (hot_pages_ > 0) ReadHotPages(self, task, hot);
   }
 }
 
@@ -132,9 +174,11 @@ WorkloadReport Press::Report() {
   Histogram all;
   std::int64_t lost = 0;
   std::int64_t finished = 0;
+  std::int64_t hot_refaults = 0;
   for (const Slot& slot : slots_) {
     all.Merge(slot.access_ns);
     lost += slot.lost;
+    hot_refaults += slot.hot_refaults;
     finished += slot.finished ? 1 : 0;
   }
   const std::int64_t rate =
@@ -159,6 +203,7 @@ WorkloadReport Press::Report() {
                     {"access_ns_p99", all.Percentile(99'000)},
                     {"access_ns_max", all.max()},
                     {"pages_lost", lost}};
+  if (hot_pages_ > 0) report.numbers.emplace_back("hot_refaults", hot_refaults);
   FailIfLost(report, lost);
   return report;
 }

@@ -2,6 +2,7 @@
 
 #include "bench/workloads/filestorm.h"
 #include "bench/workloads/hackbench.h"
+#include "bench/workloads/lruscan.h"
 #include "bench/workloads/press.h"
 #include "bench/workloads/soak.h"
 
@@ -11,10 +12,8 @@ namespace {
 // Sorted by name. A new workload adds its line here and its file to CMakeLists.txt.
 const std::map<std::string, WorkloadFactory, std::less<>>& Factories() {
   static const std::map<std::string, WorkloadFactory, std::less<>> factories{
-      {"filestorm", MakeFilestorm},
-      {"hackbench", MakeHackbench},
-      {"press", MakePress},
-      {"soak", MakeSoak},
+      {"filestorm", MakeFilestorm}, {"hackbench", MakeHackbench}, {"lruscan", MakeLruscan},
+      {"press", MakePress},         {"soak", MakeSoak},
   };
   return factories;
 }
