@@ -79,6 +79,13 @@ class HostAtomic {
   bool compare_exchange_weak(T& expected, T desired, Order order = Order::seq_cst) {
     return compare_exchange_strong(expected, desired, order);
   }
+  // `failure` is never stronger than `success`: the latter serves for both.
+  bool compare_exchange_strong(T& expected, T desired, Order success, Order /*failure*/) {
+    return compare_exchange_strong(expected, desired, success);
+  }
+  bool compare_exchange_weak(T& expected, T desired, Order success, Order /*failure*/) {
+    return compare_exchange_strong(expected, desired, success);
+  }
 
  private:
   template <class F>
