@@ -86,16 +86,11 @@ void Lruscan::Main(Process& self) {
   while (self.children() > 0) static_cast<void>(self.WaitChild());
 }
 
-// The zone that has most of the memory near the running CPU.
-mm::Zone& ZoneNear(mm::MemoryManager& memory) {
-  const NodeId node = CurrentCpu().node;
-  const auto found = std::find_if(memory.nodes.begin(), memory.nodes.end(),
-                                  [&](const auto& data) { return data->id == node; });
-  const auto& home = **found;
-  const auto& zones = memory.nodes[static_cast<std::size_t>(home.memory_node)]->zones;
-  return **std::max_element(zones.begin(), zones.end(), [](const mm::Zone* a, const mm::Zone* b) {
-    return a->present.n < b->present.n;
-  });
+// The zone that has most of the pages: all CPUs are to meet at one LRU.
+mm::Zone& FullestZone(mm::MemoryManager& memory) {
+  const auto size = [](const auto& zone) { return zone->lru->Size(mm::LruList::kActiveAnon); };
+  return **std::max_element(memory.zones.begin(), memory.zones.end(),
+                            [&](const auto& a, const auto& b) { return size(a) < size(b); });
 }
 
 void Lruscan::Child(Process& self, std::int64_t task) {
@@ -110,7 +105,7 @@ void Lruscan::Child(Process& self, std::int64_t task) {
   if (ready_.fetch_add(1) + 1 == Value(kTasks)) started_ns_.store(Now().n);
   start_queue_->WakeAll();
   start_queue_->Wait([this] { return ready_.load() >= Value(kTasks); }, {.interruptible = true});
-  mm::Zone& zone = ZoneNear(memory);
+  mm::Zone& zone = FullestZone(memory);
   for (std::int64_t i = 0; i < Value(kBatches); ++i) ScanBatch(memory, zone, slot);
   slot.ended = Now();
   for (std::uint32_t page = 0; page < pages; ++page) {
