@@ -12,6 +12,7 @@ enum class LockRank : std::uint8_t {
   kTaskList = 20,      // the list of tasks (tasklist_lock): OOM selection, fork, exit
   kAnonVma = 30,       // one reverse-mapping list (anon_vma.lock)
   kLru = 40,           // LRU lists of one zone or node (lru_lock)
+  kMemcgLru = 42,      // lists of one memory cgroup in one zone (mem_cgroup_per_zone.lru_lock)
   kSwap = 46,          // swap slots of all devices (swap_lock)
   kSwapCache = 50,     // index of the swap cache (swapper_space.tree_lock)
   kZone = 60,          // buddy lists of one zone (zone.lock)

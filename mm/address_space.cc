@@ -91,6 +91,7 @@ MmStruct* AnonymousSpaces::Fork(MmStruct& parent, const Kernel& kernel, int node
   MmStruct* child = Create(kernel, node);
   if (child == nullptr) return nullptr;
   Unwanted unwanted{*this, child};
+  child->cgroup.store(parent.cgroup.load(std::memory_order_acquire), std::memory_order_release);
   MmapWriteGuard guard(parent);
   CopyAreas(mm_, parent, *child);
   return std::exchange(unwanted.space, nullptr);

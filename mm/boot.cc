@@ -5,6 +5,7 @@
 #include "mm/block_device.h"
 #include "mm/kswapd.h"
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/memory_manager.h"
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
@@ -42,6 +43,7 @@ absl::StatusOr<std::unique_ptr<MemoryManager>> MemoryManager::Boot(Engine& engin
 
 void MemoryManager::BuildParts() {
   page_locks = std::make_unique<PageLocks>(engine, frames);
+  if (!config.cgroups.empty()) cgroups = std::make_unique<MemCgroups>(*this);
   for (const auto& zone : zones) zone->lru = MakeLru(*this, *zone);
   pagevecs = std::make_unique<Pagevecs>(*this);
   slab = std::make_unique<SlabCaches>(*this);

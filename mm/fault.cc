@@ -5,8 +5,8 @@
 
 #include "core/check.h"
 #include "mm/frame_ref.h"
+#include "mm/memcg.h"
 #include "mm/oom.h"
-#include "mm/page_alloc.h"
 #include "mm/page_lock.h"
 #include "mm/rmap.h"
 #include "mm/swap.h"
@@ -106,7 +106,8 @@ bool Faults::MapNew(Area& area, std::uint32_t page, FrameNo n, FrameNo replaced)
 }
 
 Faults::Outcome Faults::FirstTouch(Area& area, std::uint32_t page) {
-  const std::optional<FrameNo> n = mm_.allocator->Alloc(GFP_HIGHUSER_MOVABLE | __GFP_ZERO);
+  const std::optional<FrameNo> n =
+      AllocCharged(mm_, GFP_HIGHUSER_MOVABLE | __GFP_ZERO, &area.space, ChargeAs::kAnon);
   if (!n) return Outcome::kOom;
   FrameRef ref(mm_, *n);
   mm_.frames.SetStamp(*n, 0);
@@ -144,7 +145,8 @@ Faults::Outcome Faults::WriteShared(Area& area, std::uint32_t page, Pte pte) {
 
 // The caller has a reference to `old`, which is write-protected in every pte, so its content stays.
 Faults::Outcome Faults::Copy(Area& area, std::uint32_t page, FrameNo old) {
-  const std::optional<FrameNo> n = mm_.allocator->Alloc(GFP_HIGHUSER_MOVABLE);
+  const std::optional<FrameNo> n =
+      AllocCharged(mm_, GFP_HIGHUSER_MOVABLE, &area.space, ChargeAs::kAnon);
   if (!n) return Outcome::kOom;
   FrameRef ref(mm_, *n);
   Charge({mm_.costs.page_copy_ns});

@@ -6,7 +6,8 @@
 #include "core/check.h"
 #include "mm/dirty.h"
 #include "mm/frame_ref.h"
-#include "mm/page_alloc.h"
+#include "mm/memcg.h"
+#include "mm/oom.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
 
@@ -15,12 +16,19 @@ namespace {
 
 constexpr std::int64_t kReadAheadBytes = 128 * 1024;
 
+// Whose group pays for a page of a file: the running process's.
+const MmStruct* Payer() {
+  const auto* self = static_cast<const TaskMm*>(Current().mm);
+  return self == nullptr ? nullptr : self->space;
+}
+
 // The page, cached or newly being read, with a reference; nullopt: no memory.
 std::optional<FrameNo> ReadAsync(MemoryManager& mm, File& file, std::uint32_t page) {
   PageCache& cache = *mm.page_cache;
   for (;;) {
     if (const std::optional<FrameNo> cached = cache.Find(file, page)) return cached;
-    const std::optional<FrameNo> fresh = mm.allocator->Alloc(GFP_HIGHUSER_MOVABLE | __GFP_COLD);
+    const std::optional<FrameNo> fresh =
+        AllocCharged(mm, GFP_HIGHUSER_MOVABLE | __GFP_COLD, Payer(), ChargeAs::kCache);
     if (!fresh) return std::nullopt;
     FrameRef ref(mm, *fresh);
     PS_CHECK(mm.page_locks->Trylock(*fresh));
@@ -85,7 +93,8 @@ std::optional<FrameNo> GrabLocked(MemoryManager& mm, File& file, std::uint32_t p
       lock.Release();
       return ref.Release();
     }
-    const std::optional<FrameNo> fresh = mm.allocator->Alloc(GFP_HIGHUSER_MOVABLE);
+    const std::optional<FrameNo> fresh =
+        AllocCharged(mm, GFP_HIGHUSER_MOVABLE, Payer(), ChargeAs::kCache);
     if (!fresh) return std::nullopt;
     FrameRef ref(mm, *fresh);
     PS_CHECK(mm.page_locks->Trylock(*fresh));

@@ -32,7 +32,8 @@ class PfmemallocGateObject final : public Gate {
 
   ShrinkResult EnterDirect(std::span<Zone* const> zonelist, ScanControl& sc, Ticket&) override {
     const auto killed = [] { return Current().fatal_signal.load(std::memory_order_acquire); };
-    if (IsKernelThread(Current()) || killed()) return ShrinkResult::kOk;
+    // A group's limit has nothing to do with the nodes' reserves.
+    if (!sc.global() || IsKernelThread(Current()) || killed()) return ShrinkResult::kOk;
     const auto first = std::find_if(zonelist.begin(), zonelist.end(),
                                     [this](const Zone* zone) { return IsLow(*zone); });
     if (first == zonelist.end()) return ShrinkResult::kOk;

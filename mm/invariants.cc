@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "mm/buddy.h"
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/memory_manager.h"
 #include "mm/page_cache.h"
 #include "mm/swap.h"
@@ -101,6 +102,7 @@ std::string MemoryManager::CheckInvariants(bool expect_idle) {
   }
   std::string wrong = page_cache == nullptr ? std::string() : page_cache->CheckInvariants();
   if (wrong.empty() && swap != nullptr) wrong = swap->CheckInvariants();
+  if (wrong.empty() && cgroups != nullptr) wrong = cgroups->CheckInvariants();
   return wrong;
 }
 

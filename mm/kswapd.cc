@@ -154,7 +154,7 @@ int Kswapd::HighestShortZone(int priority, int order, ScanControl& sc) {
   for (auto i = static_cast<int>(node_.zones.size()) - 1; i >= 0; --i) {
     Zone& zone = *node_.zones[static_cast<std::size_t>(i)];
     if (zone.Has(kZoneAllUnreclaimable) && priority != kDefPriority) continue;
-    mm_.reclaimer->balance().AgeActive(*mm_.reclaimer, zone, sc, priority);
+    mm_.reclaimer->AgeActive(zone, sc, priority);
     Charge({mm_.costs.watermark_ns});
     if (!mm_.allocator->WatermarkOk(zone, order, zone.watermark.high, 0, 0)) return i;
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "mm/entry_ring.h"
+#include "mm/lru_per_cgroup.h"
+#include "mm/memcg.h"
 #include "mm/memory_manager.h"
 #include "mm/pagevec.h"
 #include "mm/zone.h"
@@ -48,6 +50,8 @@ std::int64_t IsolatedBatch::PutBack() {
     const std::size_t size = std::min<std::size_t>(kPagevecSize, count - first);
     const std::span<const BatchEntry> chunk(entries.data() + first, size);
     zone_.lru->PutBack(chunk);
+    if (mm_.cgroups != nullptr) [[unlikely]]
+      mm_.cgroups->NoteMoved(chunk);
     if (mm_.policy.reclaim.isolated_visible) {
       active +=
           std::count_if(chunk.begin(), chunk.end(), [](const BatchEntry& e) { return e.activate; });
@@ -65,6 +69,9 @@ std::int64_t IsolatedBatch::PutBack() {
 }
 
 std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone) {
+  if (mm.cgroups != nullptr && mm.cgroups->owns_lists()) {
+    return std::make_unique<PerCgroupLru>(mm, *mm.cgroups, zone);
+  }
   switch (mm.policy.lru) {
     case LruDesign::kRing:
       return MakeRingLru(mm, zone);

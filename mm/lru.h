@@ -25,6 +25,7 @@
 namespace pagestorm::mm {
 
 class MemoryManager;
+struct MemCgroup;
 struct Zone;
 
 // 2.6.26 has one pair of lists for all pages (kInactiveAnon, kActiveAnon); split LRU uses all five.
@@ -138,6 +139,10 @@ class Lru {
   // one caller gets it.
   virtual Isolated Isolate(std::int64_t want, LruList list, int order, IsolateMode mode,
                            BatchEntries& batch) = 0;
+  // Isolates those of `frames` that are on `list`: what a walk of a group's own list has found
+  // (mm/memcg.h). Returns how many.
+  virtual std::int64_t IsolateThese(std::span<const FrameNo> frames, LruList list,
+                                    BatchEntries& batch) = 0;
   // Puts isolated frames back at the head of the list that BatchEntry::activate says. References
   // stay.
   virtual void PutBack(std::span<const BatchEntry> entries) = 0;
@@ -158,7 +163,9 @@ class Lru {
 // The LRU of a zone, of the design that the machine's policy names.
 std::unique_ptr<Lru> MakeLru(MemoryManager& mm, Zone& zone);
 
-std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone);
+// group: the lists are those of one group in the zone, under the lock and with the sizes of its
+// CgroupLists (mm/lru_per_cgroup.h); nullptr: the zone's, under its lru_lock.
+std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone, MemCgroup* group = nullptr);
 std::unique_ptr<Lru> MakeRingLru(MemoryManager& mm, Zone& zone);
 std::unique_ptr<Lru> MakeClockLru(MemoryManager& mm, Zone& zone);
 

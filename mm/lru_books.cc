@@ -1,17 +1,24 @@
 #include "mm/lru_books.h"
 
 #include "absl/strings/str_cat.h"
+#include "mm/memcg.h"
 #include "mm/reclaim.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
 
 namespace pagestorm::mm {
 
-LruBooks::LruBooks(MemoryManager& mm, Zone& zone)
-    : mm_(mm), zone_(zone.ordinal), split_(mm.policy.reclaim.split_lru) {}
+LruBooks::LruBooks(MemoryManager& mm, Zone& zone, MemCgroup* group)
+    : mm_(mm),
+      zone_(zone.ordinal),
+      split_(mm.policy.reclaim.split_lru),
+      lists_(group == nullptr ? nullptr : &group->In(zone)) {}
 
 void LruBooks::Count(LruList list, std::int64_t count) const {
   mm_.vmstat->Add(zone_, StatOf(list), count);
+  if (lists_ == nullptr) [[likely]]
+    return;
+  lists_->lists[static_cast<std::size_t>(list)].size.fetch_add(count, std::memory_order_relaxed);
 }
 
 void LruBooks::CountLists(const ListCounts& counts, std::int64_t sign) const {

@@ -15,6 +15,8 @@
 
 namespace pagestorm::mm {
 
+class CgroupLists;
+
 // Frames by list.
 using ListCounts = std::array<std::int64_t, kLruLists>;
 
@@ -31,7 +33,8 @@ struct Taken {
 
 class LruBooks {
  public:
-  LruBooks(MemoryManager& mm, Zone& zone);
+  // group: sizes are also kept in its CgroupLists; nullptr: nowhere else.
+  LruBooks(MemoryManager& mm, Zone& zone, MemCgroup* group = nullptr);
 
   // The list of a frame with these flags.
   [[nodiscard]] LruList ListOf(std::uint32_t flags) const {
@@ -62,6 +65,7 @@ class LruBooks {
   MemoryManager& mm_;
   const std::size_t zone_;
   const bool split_;
+  CgroupLists* const lists_;
   std::atomic<std::int64_t> isolated_{0};
 };
 

@@ -6,6 +6,7 @@
 #include "core/spin_lock.h"
 #include "mm/lru.h"
 #include "mm/lru_books.h"
+#include "mm/memcg.h"
 #include "mm/memory_manager.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
@@ -15,17 +16,19 @@ namespace {
 
 class LockedLru final : public Lru {
  public:
-  LockedLru(MemoryManager& mm, Zone& zone)
+  LockedLru(MemoryManager& mm, Zone& zone, MemCgroup* group)
       : mm_(mm),
         zone_(zone),
+        group_(group),
+        lock_(group == nullptr ? zone.lru_lock : group->In(zone).lock),
         visible_(mm.policy.reclaim.isolated_visible),
         op_cost_{mm.costs.lru_op_ns},
-        books_(mm, zone) {}
+        books_(mm, zone, group) {}
 
   LruList ListOf(const PageFrame& frame) const override { return books_.ListOf(frame); }
 
   void Add(std::span<const FrameNo> frames, bool active) override {
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     for (const FrameNo n : frames) {
       if (active) mm_.frames[n].Set(kPageActive);
       Charge(op_cost_);
@@ -35,7 +38,7 @@ class LockedLru final : public Lru {
 
   // Whoever is to free a frame has it: nobody isolates one without references.
   void Del(std::span<FrameNo> dead) override {
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     for (const FrameNo n : dead) {
       if (mm_.frames[n].state() == FrameState::kLru) Unlink(n);
     }
@@ -43,7 +46,7 @@ class LockedLru final : public Lru {
 
   std::int64_t RotateTail(std::span<const FrameNo> frames) override {
     std::int64_t moved = 0;
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     for (const FrameNo n : frames) {
       const PageFrame& frame = mm_.frames[n];
       if (frame.state() != FrameState::kLru || frame.Test(kPageActive | kPageUnevictable)) continue;
@@ -57,13 +60,13 @@ class LockedLru final : public Lru {
   }
 
   bool SetActive(FrameNo n, bool active) override {
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     return mm_.frames[n].state() == FrameState::kLru && SetActiveLocked(n, active);
   }
 
   Isolated Isolate(std::int64_t want, LruList list, int order, IsolateMode mode,
                    BatchEntries& batch) override {
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     const std::size_t before = batch.size();
     Isolated result;
     Taken taken;
@@ -81,8 +84,23 @@ class LockedLru final : public Lru {
     return result;
   }
 
+  std::int64_t IsolateThese(std::span<const FrameNo> frames, LruList list,
+                            BatchEntries& batch) override {
+    SpinGuard guard(lock_);
+    const std::size_t before = batch.size();
+    Taken taken;
+    for (const FrameNo n : frames) {
+      const PageFrame& frame = mm_.frames[n];
+      if (frame.state() != FrameState::kLru || ListOf(frame) != list) continue;
+      static_cast<void>(TakeOrRotate(n, batch, taken));
+    }
+    const auto count = static_cast<std::int64_t>(batch.size() - before);
+    if (!visible_) books_.NoteTaken(taken, count, SizeOfAll());
+    return count;
+  }
+
   void PutBack(std::span<const BatchEntry> entries) override {
-    SpinGuard guard(zone_.lru_lock);
+    SpinGuard guard(lock_);
     if (visible_) {
       for (const BatchEntry& entry : entries) {
         if (mm_.frames[entry.frame].state() == FrameState::kLru) {
@@ -191,6 +209,7 @@ class LockedLru final : public Lru {
       PageFrame& frame = mm_.frames[other];
       if (frame.state() == FrameState::kAbsent) break;
       if (frame.zone() != zone_.ordinal || frame.state() != FrameState::kLru) continue;
+      if (group_ != nullptr && &mm_.cgroups->GroupOf(other) != group_) continue;
       const LruList its = ListOf(frame);
       if (its == LruList::kUnevictable || IsFile(its) != IsFile(list)) continue;
       if (mode != IsolateMode::kBoth && IsActive(its) != (mode == IsolateMode::kActive)) continue;
@@ -221,21 +240,23 @@ class LockedLru final : public Lru {
     }
     if (count != frames.size())
       return absl::StrCat(where, "has ", count, " of ", frames.size(), " frames");
-    return books_.Compare(list, count);
+    return group_ == nullptr ? books_.Compare(list, count) : std::string();
   }
 
   MemoryManager& mm_;
   Zone& zone_;
+  MemCgroup* const group_;  // whose lists they are; nullptr: the zone's
+  SpinLock& lock_;
   const bool visible_;
   const Ns op_cost_;
   LruBooks books_;
-  std::array<FrameList, kLruLists> lists_;  // the zone's lru_lock
+  std::array<FrameList, kLruLists> lists_;  // lock_
 };
 
 }  // namespace
 
-std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone) {
-  return std::make_unique<LockedLru>(mm, zone);
+std::unique_ptr<Lru> MakeLockedLru(MemoryManager& mm, Zone& zone, MemCgroup* group) {
+  return std::make_unique<LockedLru>(mm, zone, group);
 }
 
 }  // namespace pagestorm::mm

@@ -111,6 +111,13 @@ class RingLru final : public Lru {
     return claims_.Finish(isolation);
   }
 
+  std::int64_t IsolateThese(std::span<const FrameNo> frames, LruList list,
+                            BatchEntries& batch) override {
+    Isolation isolation{.list = list, .batch = batch};
+    for (const FrameNo n : frames) static_cast<void>(claims_.Take(n, isolation));
+    return claims_.Finish(isolation).taken;
+  }
+
   void PutBack(std::span<const BatchEntry> entries) override {
     std::array<EntryBatch, 2> queued;
     ListCounts added{};

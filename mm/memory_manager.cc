@@ -9,6 +9,7 @@
 #include "mm/buddy.h"
 #include "mm/kswapd.h"
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
 #include "mm/page_cache.h"
@@ -104,7 +105,7 @@ absl::Status MemoryManager::Check() const {
     return absl::InvalidArgumentError(absl::StrCat(
         "the memory map ends at frame ", config.map.end.n, ": allowed are less than ", kNoFrame));
   }
-  return absl::OkStatus();
+  return MemCgroups::Check(config.cgroups);
 }
 
 absl::Status MemoryManager::BuildMemory() {
@@ -114,10 +115,11 @@ absl::Status MemoryManager::BuildMemory() {
     return absl::InvalidArgumentError(
         absl::StrCat(zones.size(), " populated zones: allowed are ", kMaxZoneOrdinals));
   }
-  if (!frames.Map(static_cast<FrameNo>(config.map.end.n), config.stamps)) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the host refuses ", FrameTable::BytesFor(config.map.end.n, config.stamps) >> 20,
-        " MiB for the page frames of this machine"));
+  const FrameTable::Extras extras{.stamps = config.stamps, .groups = !config.cgroups.empty()};
+  if (!frames.Map(static_cast<FrameNo>(config.map.end.n), extras)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the host refuses ", FrameTable::BytesFor(config.map.end.n, extras) >> 20,
+                     " MiB for the page frames of this machine"));
   }
   vmstat = std::make_unique<VmStat>(engine, zones.size());
   FillZones();

@@ -28,6 +28,7 @@ class BlockDevice;
 class Dmesg;
 class Gate;
 class Kswapd;
+class MemCgroups;
 class OomKiller;
 class PageAllocator;
 class PageCache;
@@ -48,6 +49,13 @@ struct DiskConfig {
   std::int64_t write_slice_ns = 40'000'000;
 };
 
+// A memory cgroup; a group comes after its parent.
+struct MemCgroupSpec {
+  std::string name;  // letters, digits and . _ -
+  int parent = -1;   // position of the group above; -1: the root
+  Pages limit;       // at least 1
+};
+
 struct MmConfig {
   numa::MemoryMap map;
   std::vector<int> distance;        // nodes x nodes, by position in map.nodes; empty: 10 / 20
@@ -62,6 +70,7 @@ struct MmConfig {
   DiskConfig disk;                          // of every device: swap and files
   CpuMask device_cpus;               // where the disk's task runs (a service CPU); empty: any CPU
   std::vector<CpuMask> kswapd_cpus;  // by node position; empty mask: the node's online CPUs
+  std::vector<MemCgroupSpec> cgroups{};  // empty: the machine has no memory cgroups
 };
 
 enum NodeFlag : std::uint32_t {
@@ -132,6 +141,7 @@ class MemoryManager {
   std::unique_ptr<AddressSpaces> spaces;
   std::unique_ptr<OomKiller> oom;
   std::unique_ptr<Dmesg> dmesg;
+  std::unique_ptr<MemCgroups> cgroups;  // nullptr: there are none
 
  private:
   MemoryManager(Engine& engine, MmConfig boot_config);

@@ -83,6 +83,13 @@ absl::Status MmPolicy::Validate() const {
   PS_RETURN_IF_ERROR(CheckLru(lru, reclaim));
   PS_RETURN_IF_ERROR(Range("dirty.dirty_ratio", dirty.dirty_ratio, 0, 100));
   PS_RETURN_IF_ERROR(Range("dirty.dirty_background_ratio", dirty.dirty_background_ratio, 0, 100));
+  if (memcg.lru == MemcgLru::kPerCgroup && lru != LruDesign::kLocked) {
+    return Contradiction("memcg.lru = \"per_cgroup\"", "an lru other than \"locked\"");
+  }
+  // Visible batches hold no references, so that the group of a frame could change under them.
+  if (memcg.lru == MemcgLru::kPerCgroup && reclaim.isolated_visible) {
+    return Contradiction("memcg.lru = \"per_cgroup\"", "reclaim.isolated_visible = true");
+  }
   PS_RETURN_IF_ERROR(Range("oom.panic_on_oom", oom.panic_on_oom, 0, 2));
   return absl::OkStatus();
 }

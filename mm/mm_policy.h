@@ -136,6 +136,15 @@ struct OomPolicy {
   bool oom_dump_tasks = false;
 };
 
+// Which lists pages of memory cgroups are on (mm/memcg.h).
+enum class MemcgLru : std::uint8_t {
+  kZone,       // 2.6.26: the zone's, and the group's beside it
+  kPerCgroup,  // 5.11: one LRU for each zone and group, each with a lock of its own
+};
+struct MemcgPolicy {
+  MemcgLru lru = MemcgLru::kZone;
+};
+
 struct MmPolicy {
   std::string name = "2.6.26";  // for reports only; no decision reads it
   std::int64_t hz = 250;
@@ -145,6 +154,7 @@ struct MmPolicy {
   AllocPolicy alloc;
   DirtyPolicy dirty;
   OomPolicy oom;
+  MemcgPolicy memcg;
 
   [[nodiscard]] Ns Jiffy() const { return {kSecond.n / hz}; }
   // InvalidArgument with one line: key, value, what is allowed; contradicting toggles name both.

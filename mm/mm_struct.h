@@ -47,6 +47,8 @@ struct Area {
   std::unique_ptr<std::atomic<std::uint64_t>[]> ptes;
 };
 
+struct MemCgroup;
+
 struct MmStruct {
   MmStruct(Engine& engine, SpaceId number)
       : id(number),
@@ -67,6 +69,9 @@ struct MmStruct {
   KernelPages kernel;
   HostAtomic<int> users{1};           // those who will call AddressSpaces::Destroy()
   std::atomic<bool> oom_skip{false};  // reaped, or given up on
+  // Whom its pages are charged to from now on; nullptr: the root's. Written by its only task, or
+  // before there is one.
+  std::atomic<MemCgroup*> cgroup{nullptr};
 
   HostAtomic<std::int64_t> total_vm{0};
   HostAtomic<std::int64_t> rss{0};

@@ -11,6 +11,7 @@
 #include "core/spin_lock.h"
 #include "mm/address_space.h"
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/oom_reaper.h"
 #include "mm/oom_report.h"
 #include "mm/oom_select.h"
@@ -45,6 +46,7 @@ class OomKiller2008 final : public OomKiller {
   // Held since TryLockZones() said so, which the analysis cannot follow through the policy.
   void UnlockZones(std::span<Zone* const> zonelist) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void OutOfMemory(std::span<Zone* const> zonelist, Gfp gfp, int order) override;
+  [[nodiscard]] bool OutOfMemoryIn(MemCgroup& group, Gfp gfp) override;
   void StartDaemons() override;
   [[nodiscard]] std::int64_t kills() const override { return kills_.load(); }
   [[nodiscard]] bool panicked() const override { return panicked_.load(); }
@@ -60,10 +62,13 @@ class OomKiller2008 final : public OomKiller {
   struct Request {
     Gfp gfp;
     int order;
+    MemCgroup* full = nullptr;  // the group whose limit is reached; nullptr: the machine is full
   };
 
   void Panic(const char* why);
   void ChooseAndKillLocked(std::span<Zone* const> zonelist, const Request& request);
+  bool ChooseInGroupLocked(const Request& request);
+  [[nodiscard]] std::string ReportLocked(const Request& request);
   [[nodiscard]] bool CoversAllNodes(std::span<Zone* const> zonelist) const;
   // oom_kill_process: a child, or the task itself. False: neither can be killed.
   bool KillChildOrSelfLocked(TaskMm& task, std::uint64_t points, const char* message,
@@ -145,6 +150,33 @@ void OomKiller2008::ChooseAndKillLocked(std::span<Zone* const> zonelist, const R
   }
 }
 
+bool OomKiller2008::OutOfMemoryIn(MemCgroup& group, Gfp gfp) {
+  bool somebody = false;
+  {
+    SpinGuard guard(tasklist_lock_);
+    somebody = ChooseInGroupLocked({.gfp = gfp, .order = 0, .full = &group});
+  }
+  if (somebody && !Current().memdie.load(std::memory_order_acquire)) {
+    SleepFor(mm_.policy.Jiffy());
+  }
+  return somebody;
+}
+
+// False: nobody in the group can be killed.
+bool OomKiller2008::ChooseInGroupLocked(const Request& request) {
+  for (;;) {
+    const OomChoice choice = SelectBadTask(mm_, tasks_, request.full);
+    if (choice.kind == OomChoice::Kind::kWait) return true;
+    if (choice.kind == OomChoice::Kind::kNobody) return false;
+    if (KillChildOrSelfLocked(*choice.victim, choice.points, "Memory cgroup out of memory",
+                              request)) {
+      request.full->kills.fetch_add(1, std::memory_order_relaxed);
+      return true;
+    }
+    if (choice.victim->space != nullptr) return false;  // a sharer forbids it
+  }
+}
+
 // Whether every node with memory has a zone in the list; otherwise a memory policy forbids the
 // rest.
 bool OomKiller2008::CoversAllNodes(std::span<Zone* const> zonelist) const {
@@ -164,12 +196,7 @@ void OomKiller2008::Panic(const char* why) {
 bool OomKiller2008::KillChildOrSelfLocked(TaskMm& task, std::uint64_t points, const char* message,
                                           const Request& request) {
   if (mm_.dmesg->Ratelimit()) {
-    const TaskMm* self = PartOfLocked(Current().id);
-    std::string report =
-        OomHeader(mm_, Current(), self == nullptr ? 0 : self->oom_adj, request.gfp, request.order) +
-        MemInfoReport(mm_);
-    if (mm_.policy.oom.oom_dump_tasks) report += TaskTable(mm_, tasks_);
-    mm_.dmesg->Print(report);
+    mm_.dmesg->Print(ReportLocked(request));
   }
   if (task.exiting.load(std::memory_order_relaxed)) {
     task.task->memdie.store(true, std::memory_order_release);
@@ -180,9 +207,26 @@ bool OomKiller2008::KillChildOrSelfLocked(TaskMm& task, std::uint64_t points, co
   for (const Task* child : task.children) {
     TaskMm* part = PartOfLocked(child->id);
     if (part == nullptr || part->space == task.space) continue;
+    if (!IsWithin(mm_, *part, request.full)) continue;
     if (KillLocked(*part)) return true;
   }
   return KillLocked(task);
+}
+
+std::string OomKiller2008::ReportLocked(const Request& request) {
+  const TaskMm* self = PartOfLocked(Current().id);
+  std::string report =
+      OomHeader(mm_, Current(), self == nullptr ? 0 : self->oom_adj, request.gfp, request.order);
+  if (request.full == nullptr) {
+    report += MemInfoReport(mm_);
+  } else {
+    const MemCgroup& own = self == nullptr || self->space == nullptr
+                               ? *request.full
+                               : *mm_.cgroups->GroupOf(*self->space);
+    report += CgroupReport(mm_, own, *request.full);
+  }
+  if (mm_.policy.oom.oom_dump_tasks) report += TaskTable(mm_, tasks_);
+  return report;
 }
 
 bool OomKiller2008::KillLocked(TaskMm& task) {

@@ -15,6 +15,7 @@
 
 namespace pagestorm::mm {
 
+struct MemCgroup;
 struct MmStruct;
 
 // A task as memory management sees it; hung from Task::mm.
@@ -48,6 +49,9 @@ class OomKiller {
   // dying itself. With nothing left to kill the machine panics: dmesg says so and the run is asked
   // to stop.
   virtual void OutOfMemory(std::span<Zone* const> zonelist, Gfp gfp, int order) = 0;
+  // mem_cgroup_out_of_memory: the same among the tasks of `group` and of those below it, whose
+  // limit is reached. False: nobody there can be killed (the machine does not panic).
+  [[nodiscard]] virtual bool OutOfMemoryIn(MemCgroup& group, Gfp gfp) = 0;
   // Spawns the reaper, where there is one.
   virtual void StartDaemons() {}
   [[nodiscard]] virtual std::int64_t kills() const = 0;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "core/spin_lock.h"
 #include "mm/address_space.h"
+#include "mm/memcg.h"
 #include "mm/pcp.h"
 #include "mm/swap.h"
 #include "mm/vmstat.h"
@@ -162,6 +163,23 @@ std::string OomHeader(const MemoryManager& mm, const Task& task, int oom_adj, Gf
   return absl::StrFormat("%s invoked oom-killer: gfp_mask=0x%x, order=%d, oomkilladj=%d\n",
                          CommOf(task), gfp, order, oom_adj) +
          Stack(mm, task, "out_of_memory");
+}
+
+std::string CgroupReport(const MemoryManager& mm, const MemCgroup& task_group,
+                         const MemCgroup& full) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  std::int64_t anon = 0;
+  std::int64_t cache = 0;
+  for (const MemCgroup* group : full.subtree) {
+    anon += group->anon.load(kRelaxed);
+    cache += group->cache.load(kRelaxed);
+  }
+  return absl::StrFormat(
+      "Task in %s killed as a result of limit of %s\n"
+      "memory: usage %dkB, limit %dkB, failcnt %d\n"
+      "Memory cgroup stats for %s: cache:%dKB rss:%dKB\n",
+      task_group.path, full.path, KiB(mm, full.usage.load(kRelaxed)), KiB(mm, full.limit.n),
+      full.failcnt.load(kRelaxed), full.path, KiB(mm, cache), KiB(mm, anon));
 }
 
 std::string AllocationFailureHeader(const MemoryManager& mm, const Task& task, Gfp gfp, int order) {

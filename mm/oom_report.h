@@ -16,6 +16,10 @@ namespace pagestorm::mm {
 // "<comm> invoked oom-killer: ...", and the stack: a short one of our own.
 [[nodiscard]] std::string OomHeader(const MemoryManager& mm, const Task& task, int oom_adj, Gfp gfp,
                                     int order);
+// Whose limit a task of which group has run into, and how it stands: lines of later kernels
+// (2.6.30, 3.9) in place of "Mem-info:", which says nothing about a group.
+[[nodiscard]] std::string CgroupReport(const MemoryManager& mm, const MemCgroup& task_group,
+                                       const MemCgroup& full);
 // "<comm>: page allocation failure. ...", and the stack.
 [[nodiscard]] std::string AllocationFailureHeader(const MemoryManager& mm, const Task& task,
                                                   Gfp gfp, int order);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mm/address_space.h"
+#include "mm/memcg.h"
 
 namespace pagestorm::mm {
 namespace {
@@ -52,12 +53,17 @@ std::uint64_t BadnessOf(const MemoryManager& mm, const TaskMm& task) {
   return Badness(input);
 }
 
-OomChoice SelectBadTask(const MemoryManager& mm, const TaskList& tasks) {
+bool IsWithin(const MemoryManager& mm, const TaskMm& task, const MemCgroup* within) {
+  if (within == nullptr) return true;
+  return task.space != nullptr && within->Contains(*mm.cgroups->GroupOf(*task.space));
+}
+
+OomChoice SelectBadTask(const MemoryManager& mm, const TaskList& tasks, const MemCgroup* within) {
   OomChoice choice;
   std::int64_t looked_at = 0;
   for (const auto& [id, task] : tasks) {
     looked_at += 1 + static_cast<std::int64_t>(task->children.size());
-    if (task->space == nullptr || task->is_init) continue;
+    if (task->space == nullptr || task->is_init || !IsWithin(mm, *task, within)) continue;
     if (mm.spaces->SkippedForOom(*task->space)) continue;  // reaped: nothing more to wait for
     if (task->task->memdie.load(std::memory_order_acquire)) {
       choice = {.kind = OomChoice::Kind::kWait};

@@ -35,6 +35,10 @@ struct OomChoice {
   TaskMm* victim = nullptr;
   std::uint64_t points = 0;
 };
-[[nodiscard]] OomChoice SelectBadTask(const MemoryManager& mm, const TaskList& tasks);
+// within: only tasks of this group and those below it; nullptr: all.
+[[nodiscard]] OomChoice SelectBadTask(const MemoryManager& mm, const TaskList& tasks,
+                                      const MemCgroup* within = nullptr);
+// Whether a task has a space in the group, or in one below it; nullptr: true.
+[[nodiscard]] bool IsWithin(const MemoryManager& mm, const TaskMm& task, const MemCgroup* within);
 
 }  // namespace pagestorm::mm

@@ -1,6 +1,7 @@
 #include "mm/page_alloc.h"
 
 #include "mm/buddy.h"
+#include "mm/memcg.h"
 #include "mm/pcp.h"
 #include "mm/reclaim.h"
 
@@ -190,6 +191,8 @@ void PageAllocator::FreeUnreferenced(FrameNo n, int order, bool cold) {
   PS_CHECK(!frame.Test(kPageLocked | kPageWriteback | kPageSwapCache), "freed while in use");
   PS_CHECK(frame.mapcount.load(std::memory_order_relaxed) == 0, "freed while mapped");
   PS_CHECK(frame.state() == FrameState::kInUse);
+  if (mm_.cgroups != nullptr) [[unlikely]]
+    mm_.cgroups->Uncharge(n);
   Zone& zone = mm_.ZoneOf(n);
   if (order == 0) {
     Charge({mm_.costs.pcp_op_ns});

@@ -19,15 +19,18 @@ void* MapZeroed(std::size_t bytes) {
 FrameTable::~FrameTable() {
   if (hot_ != nullptr) munmap(hot_, end_ * sizeof(PageFrame));
   if (cold_ != nullptr) munmap(cold_, end_ * sizeof(PageFrameCold));
+  if (groups_ != nullptr) munmap(groups_, end_ * sizeof(PageCgroup));
 }
 
-bool FrameTable::Map(FrameNo end, bool stamps) {
+bool FrameTable::Map(FrameNo end, Extras extras) {
   PS_CHECK(hot_ == nullptr && cold_ == nullptr, "mapped twice");
   PS_CHECK(end > 0 && end < kNoFrame);
   end_ = end;
   hot_ = static_cast<PageFrame*>(MapZeroed(end * sizeof(PageFrame)));
-  if (stamps) cold_ = static_cast<PageFrameCold*>(MapZeroed(end * sizeof(PageFrameCold)));
-  return hot_ != nullptr && (!stamps || cold_ != nullptr);
+  if (extras.stamps) cold_ = static_cast<PageFrameCold*>(MapZeroed(end * sizeof(PageFrameCold)));
+  if (extras.groups) groups_ = static_cast<PageCgroup*>(MapZeroed(end * sizeof(PageCgroup)));
+  return hot_ != nullptr && (!extras.stamps || cold_ != nullptr) &&
+         (!extras.groups || groups_ != nullptr);
 }
 
 }  // namespace pagestorm::mm

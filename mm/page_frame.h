@@ -152,6 +152,17 @@ struct PageFrameCold {
   std::atomic<std::uint64_t> stamp{0};  // stands for the content
 };
 
+// The group a frame is charged to, and its place on that group's lists (mm/memcg.h); only on
+// machines with groups.
+struct PageCgroup {
+  FrameNo next = 0;  // of a list: the lock of CgroupLists
+  FrameNo prev = 0;
+  std::atomic<std::uint16_t> number{0};  // MemCgroup::number; 0: charged to none
+  std::atomic<std::uint8_t> list{0};     // 1 + the LruList it is on; 0: on none
+  bool file = false;                     // charged as a page of a file
+};
+static_assert(sizeof(PageCgroup) == 12);
+
 // All frames of a machine, indexed by page frame number from 0. Memory of holes is never touched.
 class FrameTable {
  public:
@@ -160,11 +171,17 @@ class FrameTable {
   FrameTable(const FrameTable&) = delete;
   FrameTable& operator=(const FrameTable&) = delete;
 
+  // What else than PageFrame each frame has.
+  struct Extras {
+    bool stamps = false;
+    bool groups = false;
+  };
   // Maps zeroed memory for frames [0, end). Huge pages are asked for. False: the host refuses.
-  [[nodiscard]] bool Map(FrameNo end, bool stamps);
+  [[nodiscard]] bool Map(FrameNo end, Extras extras);
   // Host bytes that Map() would reserve.
-  [[nodiscard]] static std::size_t BytesFor(std::uint64_t frames, bool stamps) {
-    return frames * (sizeof(PageFrame) + (stamps ? sizeof(PageFrameCold) : 0));
+  [[nodiscard]] static std::size_t BytesFor(std::uint64_t frames, Extras extras) {
+    return frames * (sizeof(PageFrame) + (extras.stamps ? sizeof(PageFrameCold) : 0) +
+                     (extras.groups ? sizeof(PageCgroup) : 0));
   }
 
   [[nodiscard]] PageFrame& operator[](FrameNo n) { return hot_[n]; }
@@ -181,10 +198,20 @@ class FrameTable {
   void SetStamp(FrameNo n, std::uint64_t stamp) {
     if (cold_ != nullptr) cold_[n].stamp.store(stamp, std::memory_order_relaxed);
   }
+  // Of machines with groups.
+  [[nodiscard]] PageCgroup& group(FrameNo n) {
+    PS_DCHECK(groups_ != nullptr);
+    return groups_[n];
+  }
+  [[nodiscard]] const PageCgroup& group(FrameNo n) const {
+    PS_DCHECK(groups_ != nullptr);
+    return groups_[n];
+  }
 
  private:
   PageFrame* hot_ = nullptr;
   PageFrameCold* cold_ = nullptr;
+  PageCgroup* groups_ = nullptr;
   FrameNo end_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/page_alloc.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
@@ -155,6 +156,8 @@ void Pagevecs::MarkAccessed(FrameNo n) {
     return;
   }
   if (mm_.ZoneOf(n).lru->SetActive(n, true)) mm_.vmstat->Count(VmEvent::kPgactivate);
+  if (mm_.cgroups != nullptr) [[unlikely]]
+    mm_.cgroups->NoteMoved(n);
   frame.Clear(kPageReferenced);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "mm/flusher.h"
+#include "mm/memcg.h"
+#include "mm/page_alloc.h"
 #include "mm/page_cache.h"
 #include "mm/pagevec.h"
 #include "mm/scan_balance.h"
@@ -119,6 +121,22 @@ std::int64_t Reclaimer::TryToFreePages(std::span<Zone* const> zonelist, int orde
   return progress;
 }
 
+std::int64_t Reclaimer::TryToFreeMemcgPages(MemCgroup& group, Gfp gfp) {
+  const std::span<Zone* const> zonelist =
+      mm_.allocator->ZonelistFor(gfp, mm_.MemoryNodeOf(CurrentCpu()));
+  ScanControl sc{.gfp = gfp,
+                 .caller = ReclaimCaller::kMemcg,
+                 .cgroup = &group,
+                 .may_writepage = !mm_.policy.reclaim.laptop_mode,
+                 .swappiness = mm_.policy.reclaim.swappiness};
+  AtDirectGate gate(*mm_.gate, sc);
+  if (gate.Enter(zonelist) == ShrinkResult::kAgain) return 1;
+  int priority = kDefPriority;
+  const std::int64_t progress = DescendPriorities(zonelist, sc, priority);
+  group.prev_priority.store(priority, std::memory_order_relaxed);
+  return progress;
+}
+
 std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanControl& sc,
                                           int& priority) {
   std::int64_t lru_pages = 0;
@@ -128,7 +146,7 @@ std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanC
     sc.nr_scanned = 0;
     if (priority == 0) mm_.swap->DropToken();
     if (ShrinkZones(priority, zonelist, sc) == ShrinkResult::kAgain) return 1;
-    sc.nr_reclaimed += mm_.slab->Shrink(sc.nr_scanned, sc.gfp, lru_pages).pages;
+    if (sc.global()) sc.nr_reclaimed += mm_.slab->Shrink(sc.nr_scanned, sc.gfp, lru_pages).pages;
     total_scanned += sc.nr_scanned;
     if (sc.nr_reclaimed >= sc.swap_cluster_max) return sc.nr_reclaimed;
     if (total_scanned > kScannedBeforeWriting) {
@@ -144,6 +162,8 @@ std::int64_t Reclaimer::DescendPriorities(std::span<Zone* const> zonelist, ScanC
     if (priority > 0 && mm_.gate->MayLeaveEarly(zonelist, sc)) return 1;
   }
   priority = 0;
+  // A limit's caller looks whether there is room now; what little was reclaimed does not count.
+  if (!sc.global()) return 0;
   // What was reclaimed does not count when every zone was given up in the last round.
   return sc.all_unreclaimable ? 0 : sc.nr_reclaimed;
 }
@@ -158,8 +178,22 @@ void Reclaimer::NapIfFruitless(int priority, const ScanControl& sc) {
   mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
 }
 
+// A group has no say in the zones' state.
+ShrinkResult Reclaimer::ShrinkZonesForGroup(int priority, std::span<Zone* const> zonelist,
+                                            ScanControl& sc) {
+  std::atomic<int>& prev = sc.cgroup->prev_priority;
+  if (prev.load(std::memory_order_relaxed) > priority) {
+    prev.store(priority, std::memory_order_relaxed);
+  }
+  for (Zone* zone : zonelist) {
+    if (ShrinkZone(priority, *zone, sc) == ShrinkResult::kAgain) return ShrinkResult::kAgain;
+  }
+  return ShrinkResult::kOk;
+}
+
 ShrinkResult Reclaimer::ShrinkZones(int priority, std::span<Zone* const> zonelist,
                                     ScanControl& sc) {
+  if (!sc.global()) return ShrinkZonesForGroup(priority, zonelist, sc);
   sc.all_unreclaimable = true;
   for (Zone* zone : zonelist) {
     if (zone->prev_priority.load(std::memory_order_relaxed) > priority) {
@@ -179,13 +213,47 @@ ShrinkResult Reclaimer::ShrinkZone(int priority, Zone& zone, ScanControl& sc) {
   std::int64_t reclaimed = 0;
   if (result == ShrinkResult::kOk) {
     InsideShrinker inside(*this);
-    reclaimed = balance_->Scan(*this, priority, zone, sc);
+    reclaimed = ScanLists(priority, zone, sc);
   }
   gate.Leave();
   sc.nr_reclaimed += reclaimed;
   if (result == ShrinkResult::kOk) mm_.gate->AfterScan(zone, sc, reclaimed);
   if (mm_.policy.reclaim.vm_writeout_throttle) mm_.writeback->ThrottleVmWriteout(sc.gfp);
   return result;
+}
+
+std::int64_t Reclaimer::ScanLists(int priority, Zone& zone, ScanControl& sc) {
+  const bool each = mm_.cgroups != nullptr && mm_.cgroups->owns_lists() && sc.cgroup == nullptr;
+  if (!each) [[likely]]
+    return balance_->Scan(*this, priority, zone, sc);
+  std::int64_t reclaimed = 0;
+  for (MemCgroup& group : mm_.cgroups->all()) {
+    sc.cgroup = &group;
+    reclaimed += balance_->Scan(*this, priority, zone, sc);
+  }
+  sc.cgroup = nullptr;
+  return reclaimed;
+}
+
+void Reclaimer::AgeActive(Zone& zone, ScanControl& sc, int priority) {
+  if (mm_.cgroups == nullptr || !mm_.cgroups->owns_lists()) [[likely]]
+    return balance_->AgeActive(*this, zone, sc, priority);
+  for (MemCgroup& group : mm_.cgroups->all()) {
+    sc.cgroup = &group;
+    balance_->AgeActive(*this, zone, sc, priority);
+  }
+  sc.cgroup = nullptr;
+}
+
+std::int64_t Reclaimer::ListSize(const Zone& zone, LruList list, const ScanControl& sc) const {
+  if (sc.cgroup != nullptr) return mm_.cgroups->ListSize(*sc.cgroup, zone, list);
+  return mm_.vmstat->Read(zone.ordinal, StatOf(list));
+}
+
+Isolated Reclaimer::Isolate(std::int64_t want, Zone& zone, LruList list, const ScanControl& sc,
+                            IsolateMode mode, BatchEntries& batch) {
+  if (sc.cgroup == nullptr) return zone.lru->Isolate(want, list, sc.order, mode, batch);
+  return mm_.cgroups->Isolate(*sc.cgroup, zone, {want, list, sc.order, mode}, batch);
 }
 
 std::int64_t Reclaimer::ShrinkPageList(IsolatedBatch& batch, Zone& zone, ScanControl& sc,
@@ -209,16 +277,15 @@ std::int64_t Reclaimer::ShrinkInactive(std::int64_t want, Zone& zone, LruList li
   std::int64_t reclaimed = 0;
   while (scanned < want) {
     IsolatedBatch batch(mm_, zone);
-    const Isolated isolated =
-        zone.lru->Isolate(sc.swap_cluster_max, list, sc.order, mode, batch.entries);
+    const Isolated isolated = Isolate(sc.swap_cluster_max, zone, list, sc, mode, batch.entries);
     if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
-    balance_->NoteScanned(zone, list, isolated.taken);
+    balance_->NoteScanned(zone, sc, list, isolated.taken);
     scanned += isolated.scanned;
     const std::int64_t freed = ReclaimBatch(batch, zone, sc);
     CountScans(zone, sc, isolated.scanned, freed);
     reclaimed += freed;
     if (isolated.taken == 0) break;
-    balance_->NoteRotated(zone, list, batch.PutBack());
+    balance_->NoteRotated(zone, sc, list, batch.PutBack());
     mm_.gate->AfterPages(zone, list, sc);
   }
   return reclaimed;
@@ -257,6 +324,9 @@ void Reclaimer::CountScans(const Zone& zone, const ScanControl& sc, std::int64_t
     stat.Count(ForZone(VmEvent::kPgscanDirectDma, zone.kind), scanned);
   }
   stat.Count(ForZone(VmEvent::kPgstealDma, zone.kind), freed);
+  if (sc.global()) return;
+  sc.cgroup->pages_scanned.fetch_add(scanned, std::memory_order_relaxed);
+  sc.cgroup->pages_reclaimed.fetch_add(freed, std::memory_order_relaxed);
 }
 
 std::int64_t Reclaimer::ShrinkActive(std::int64_t want, Zone& zone, LruList list, ScanControl& sc,
@@ -264,16 +334,15 @@ std::int64_t Reclaimer::ShrinkActive(std::int64_t want, Zone& zone, LruList list
   const bool reclaim_mapped = balance_->ReclaimMapped(zone, sc, priority);
   mm_.pagevecs->DrainLocal();
   IsolatedBatch batch(mm_, zone);
-  const Isolated isolated =
-      zone.lru->Isolate(want, list, sc.order, IsolateMode::kActive, batch.entries);
+  const Isolated isolated = Isolate(want, zone, list, sc, IsolateMode::kActive, batch.entries);
   if (sc.global()) zone.pages_scanned.fetch_add(isolated.scanned, std::memory_order_relaxed);
-  balance_->NoteScanned(zone, list, isolated.taken);
+  balance_->NoteScanned(zone, sc, list, isolated.taken);
   for (BatchEntry& entry : batch.entries) {
     if (mm_.policy.reclaim.resched_while_isolating) CondResched();
     Charge({mm_.costs.pte_ns});
     const VisiblePin pin(mm_, entry.frame);
     if (!pin.usable()) continue;
-    entry.activate = balance_->StaysActive(entry.frame, *owners_, zone, reclaim_mapped);
+    entry.activate = balance_->StaysActive(entry.frame, *owners_, zone, sc, reclaim_mapped);
   }
   const std::int64_t stayed = batch.PutBack();
   mm_.vmstat->Count(ForZone(VmEvent::kPgrefillDma, zone.kind), isolated.scanned);

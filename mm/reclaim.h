@@ -17,6 +17,7 @@
 
 namespace pagestorm::mm {
 
+struct MemCgroup;
 class PageOwners;
 class ScanBalance;
 
@@ -37,6 +38,7 @@ struct ScanControl {
   Gfp gfp = GFP_KERNEL;
   int order = 0;
   ReclaimCaller caller = ReclaimCaller::kDirect;
+  MemCgroup* cgroup = nullptr;  // the group whose lists are scanned; nullptr: the zone's
   std::int64_t swap_cluster_max = kSwapClusterMax;
   bool may_writepage = true;
   bool may_swap = true;
@@ -66,6 +68,12 @@ class Reclaimer {
   // try_to_free_pages (2.11): did_some_progress in pages; 0 leads towards the OOM killer. The
   // caller has PF_MEMALLOC. May sleep.
   std::int64_t TryToFreePages(std::span<Zone* const> zonelist, int order, Gfp gfp);
+  // try_to_free_mem_cgroup_pages: the same over the zones' lists of one group, for a limit that is
+  // reached there or above; counts neither as an allocstall nor in the zones' scan state. Pages
+  // reclaimed, 0 if that were fewer than 32 in all priorities; 1 if the gate sent it away.
+  std::int64_t TryToFreeMemcgPages(MemCgroup& group, Gfp gfp);
+  // kswapd looks at every zone in turn (ScanBalance::AgeActive).
+  void AgeActive(Zone& zone, ScanControl& sc, int priority);
   // The gated zone shrinker (2.12). Adds to sc.nr_reclaimed and sc.nr_scanned.
   ShrinkResult ShrinkZone(int priority, Zone& zone, ScanControl& sc);
   // 2.14 for one list and 2.16. Return pages freed, and pages moved to the inactive list.
@@ -78,6 +86,8 @@ class Reclaimer {
   // zone_reclaim (2.24). True: 2^order pages were reclaimed, so the zone may be tried again.
   bool ZoneReclaim(Zone& zone, Gfp gfp, int order);
 
+  // Pages on the list that sc scans, as the counters say.
+  [[nodiscard]] std::int64_t ListSize(const Zone& zone, LruList list, const ScanControl& sc) const;
   // Pages on the lists that reclaim scans, as the counters say.
   [[nodiscard]] std::int64_t LruPages(const Zone& zone) const;
   [[nodiscard]] ScanBalance& balance() { return *balance_; }
@@ -107,6 +117,11 @@ class Reclaimer {
 
  private:
   class InsideShrinker;
+  // The lists of the zone, or of every group in it where those have them (MemcgLru::kPerCgroup).
+  std::int64_t ScanLists(int priority, Zone& zone, ScanControl& sc);
+  ShrinkResult ShrinkZonesForGroup(int priority, std::span<Zone* const> zonelist, ScanControl& sc);
+  Isolated Isolate(std::int64_t want, Zone& zone, LruList list, const ScanControl& sc,
+                   IsolateMode mode, BatchEntries& batch);
   ShrinkResult ShrinkZones(int priority, std::span<Zone* const> zonelist, ScanControl& sc);
   // Priorities 12..0. Returns did_some_progress; `priority` is where it ended.
   std::int64_t DescendPriorities(std::span<Zone* const> zonelist, ScanControl& sc, int& priority);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/spin_lock.h"
+#include "mm/memcg.h"
 #include "mm/pagevec.h"
 #include "mm/shrink_active.h"
 #include "mm/shrink_list.h"
@@ -26,12 +27,14 @@ class ClassicBalance final : public ScanBalance {
   explicit ClassicBalance(MemoryManager& mm) : mm_(mm) {}
 
   std::int64_t Scan(Reclaimer& reclaimer, int priority, Zone& zone, ScanControl& sc) override {
-    const auto size = [&](ZoneStat stat) { return mm_.vmstat->Read(zone.ordinal, stat); };
     const std::int64_t batch = sc.swap_cluster_max;
-    std::int64_t active =
-        TakeScanQuota(zone.nr_scan_active, (size(ZoneStat::kNrActive) >> priority) + 1, batch);
-    std::int64_t inactive =
-        TakeScanQuota(zone.nr_scan_inactive, (size(ZoneStat::kNrInactive) >> priority) + 1, batch);
+    // A group gathers nothing from visit to visit: the priority's share of its list, at once.
+    const auto quota = [&](std::atomic<std::int64_t>& accumulator, LruList list) {
+      const std::int64_t share = reclaimer.ListSize(zone, list, sc) >> priority;
+      return sc.cgroup != nullptr ? share : TakeScanQuota(accumulator, share + 1, batch);
+    };
+    std::int64_t active = quota(zone.nr_scan_active, LruList::kActiveAnon);
+    std::int64_t inactive = quota(zone.nr_scan_inactive, LruList::kInactiveAnon);
     const std::int64_t enough = mm_.policy.reclaim.bail_out_pages;
     std::int64_t reclaimed = 0;
     while (active > 0 || inactive > 0) {
@@ -53,6 +56,7 @@ class ClassicBalance final : public ScanBalance {
     if (!sc.may_swap) return false;
     if (!mm_.policy.reclaim.reclaim_mapped) return true;
     const VmStat& stat = *mm_.vmstat;
+    if (sc.cgroup != nullptr) return OfGroup(*sc.cgroup, zone, sc, priority);
     return ReclaimMappedNow(
         {.priority = priority,
          .prev_priority = mm_.policy.reclaim.prev_priority
@@ -67,7 +71,8 @@ class ClassicBalance final : public ScanBalance {
   }
 
   // Unmapped pages go without any reference test.
-  bool StaysActive(FrameNo n, PageOwners& owners, Zone&, bool reclaim_mapped) override {
+  bool StaysActive(FrameNo n, PageOwners& owners, Zone&, const ScanControl&,
+                   bool reclaim_mapped) override {
     const PageFrame& frame = mm_.frames[n];
     if (!IsMapped(frame)) return false;
     if (!reclaim_mapped) return true;
@@ -76,6 +81,22 @@ class ClassicBalance final : public ScanBalance {
   }
 
  private:
+  // The same formula over the group's own pages; it is never taken for near its end (2.6.26).
+  bool OfGroup(MemCgroup& group, const Zone& zone, const ScanControl& sc, int priority) const {
+    const std::int64_t anon = group.anon.load(std::memory_order_relaxed);
+    const std::int64_t active = mm_.cgroups->ListSize(group, zone, LruList::kActiveAnon);
+    const std::int64_t inactive = mm_.cgroups->ListSize(group, zone, LruList::kInactiveAnon);
+    return SwapTendency({.priority = priority,
+                         .prev_priority = mm_.policy.reclaim.prev_priority
+                                              ? group.prev_priority.load(std::memory_order_relaxed)
+                                              : priority,
+                         .active = active,
+                         .inactive = inactive,
+                         .mapped = anon,
+                         .vm_total = anon + group.cache.load(std::memory_order_relaxed),
+                         .swappiness = sc.swappiness}) >= 100;
+  }
+
   MemoryManager& mm_;
 };
 
@@ -84,7 +105,7 @@ class SplitBalance final : public ScanBalance {
   explicit SplitBalance(MemoryManager& mm) : mm_(mm) {}
 
   std::int64_t Scan(Reclaimer& reclaimer, int priority, Zone& zone, ScanControl& sc) override {
-    std::array<std::int64_t, 4> quota = Quotas(zone, sc, priority);
+    std::array<std::int64_t, 4> quota = Quotas(reclaimer, zone, sc, priority);
     const std::int64_t enough = mm_.policy.reclaim.bail_out_pages;
     std::int64_t reclaimed = 0;
     while (quota[kInactiveAnonQuota] > 0 || quota[kActiveFileQuota] > 0 ||
@@ -102,27 +123,28 @@ class SplitBalance final : public ScanBalance {
   }
 
   void AgeActive(Reclaimer& reclaimer, Zone& zone, ScanControl& sc, int priority) override {
-    if (!InactiveAnonIsLow(zone)) return;
+    if (!InactiveAnonIsLow(reclaimer, zone, sc)) return;
     reclaimer.ShrinkActive(kSwapClusterMax, zone, LruList::kActiveAnon, sc, priority);
   }
 
   bool ReclaimMapped(const Zone&, const ScanControl&, int) override { return true; }
 
   // Every evictable page goes to the inactive list; one in use only counts as rotated.
-  bool StaysActive(FrameNo n, PageOwners& owners, Zone& zone, bool) override {
+  bool StaysActive(FrameNo n, PageOwners& owners, Zone& zone, const ScanControl& sc,
+                   bool) override {
     const PageFrame& frame = mm_.frames[n];
     if (frame.Test(kPageUnevictable)) return true;
     if (IsMapped(frame) && owners.Referenced(n, /*page_locked=*/false) > 0) {
-      NoteRotated(zone, zone.lru->ListOf(frame), 1);
+      NoteRotated(zone, sc, zone.lru->ListOf(frame), 1);
     }
     return false;
   }
 
-  void NoteScanned(Zone& zone, LruList list, std::int64_t scanned) override {
-    zone.recent_scanned[IsFile(list) ? 1 : 0].fetch_add(scanned, std::memory_order_relaxed);
+  void NoteScanned(Zone& zone, const ScanControl& sc, LruList list, std::int64_t scanned) override {
+    Scanned(zone, sc)[IsFile(list) ? 1 : 0].fetch_add(scanned, std::memory_order_relaxed);
   }
-  void NoteRotated(Zone& zone, LruList list, std::int64_t rotated) override {
-    zone.recent_rotated[IsFile(list) ? 1 : 0].fetch_add(rotated, std::memory_order_relaxed);
+  void NoteRotated(Zone& zone, const ScanControl& sc, LruList list, std::int64_t rotated) override {
+    Rotated(zone, sc)[IsFile(list) ? 1 : 0].fetch_add(rotated, std::memory_order_relaxed);
   }
 
  private:
@@ -130,12 +152,17 @@ class SplitBalance final : public ScanBalance {
   static constexpr std::size_t kInactiveFileQuota = 2;
   static constexpr std::size_t kActiveFileQuota = 3;
 
-  std::int64_t Size(const Zone& zone, LruList list) const {
-    return mm_.vmstat->Read(zone.ordinal, StatOf(list));
+  using Counts = std::array<std::atomic<std::int64_t>, 2>;
+  static Counts& Scanned(Zone& zone, const ScanControl& sc) {
+    return sc.cgroup != nullptr ? sc.cgroup->In(zone).recent_scanned : zone.recent_scanned;
   }
-  bool InactiveAnonIsLow(const Zone& zone) const {
-    return Size(zone, LruList::kInactiveAnon) * zone.inactive_ratio <
-           Size(zone, LruList::kActiveAnon);
+  static Counts& Rotated(Zone& zone, const ScanControl& sc) {
+    return sc.cgroup != nullptr ? sc.cgroup->In(zone).recent_rotated : zone.recent_rotated;
+  }
+
+  static bool InactiveAnonIsLow(Reclaimer& reclaimer, Zone& zone, const ScanControl& sc) {
+    return reclaimer.ListSize(zone, LruList::kInactiveAnon, sc) * zone.inactive_ratio <
+           reclaimer.ListSize(zone, LruList::kActiveAnon, sc);
   }
 
   static std::atomic<std::int64_t>& Accumulator(Zone& zone, std::size_t list) {
@@ -152,20 +179,26 @@ class SplitBalance final : public ScanBalance {
   std::int64_t ShrinkList(Reclaimer& reclaimer, Zone& zone, LruList list, std::int64_t portion,
                           ScanControl& sc, int priority) {
     const bool deactivate =
-        list == LruList::kActiveFile || (list == LruList::kActiveAnon && InactiveAnonIsLow(zone));
+        list == LruList::kActiveFile ||
+        (list == LruList::kActiveAnon && InactiveAnonIsLow(reclaimer, zone, sc));
     if (!deactivate) return reclaimer.ShrinkInactive(portion, zone, list, sc, priority);
     reclaimer.ShrinkActive(portion, zone, list, sc, priority);
     return 0;
   }
 
-  std::array<std::int64_t, 4> Quotas(Zone& zone, const ScanControl& sc, int priority) {
-    const ScanRatio ratio = Ratio(zone, sc);
+  std::array<std::int64_t, 4> Quotas(Reclaimer& reclaimer, Zone& zone, const ScanControl& sc,
+                                     int priority) {
+    const ScanRatio ratio = Ratio(reclaimer, zone, sc);
     std::array<std::int64_t, 4> quota{};
     for (std::size_t i = 0; i < quota.size(); ++i) {
-      std::int64_t step = Size(zone, static_cast<LruList>(i));
+      std::int64_t step = reclaimer.ListSize(zone, static_cast<LruList>(i), sc);
       if (priority > 0) {
         step >>= priority;
         step = step * (i < 2 ? ratio.anon : ratio.file) / 100;
+      }
+      if (sc.cgroup != nullptr) {
+        quota[i] = step;
+        continue;
       }
       if (mm_.policy.reclaim.split_quota_plus_one) ++step;
       quota[i] = TakeScanQuota(Accumulator(zone, i), step, sc.swap_cluster_max);
@@ -173,25 +206,31 @@ class SplitBalance final : public ScanBalance {
     return quota;
   }
 
-  ScanRatio Ratio(Zone& zone, const ScanControl& sc) {
-    const std::array<std::int64_t, 2> size{
-        Size(zone, LruList::kInactiveAnon) + Size(zone, LruList::kActiveAnon),
-        Size(zone, LruList::kInactiveFile) + Size(zone, LruList::kActiveFile)};
+  ScanRatio Ratio(Reclaimer& reclaimer, Zone& zone, const ScanControl& sc) {
+    const auto both = [&](LruList inactive, LruList active) {
+      return reclaimer.ListSize(zone, inactive, sc) + reclaimer.ListSize(zone, active, sc);
+    };
+    const std::array<std::int64_t, 2> size{both(LruList::kInactiveAnon, LruList::kActiveAnon),
+                                           both(LruList::kInactiveFile, LruList::kActiveFile)};
+    Counts& scanned = Scanned(zone, sc);
+    Counts& rotated = Rotated(zone, sc);
     for (std::size_t i = 0; i < 2; ++i) {
-      if (zone.recent_scanned[i].load(std::memory_order_relaxed) <= size[i] / 4) continue;
+      if (scanned[i].load(std::memory_order_relaxed) <= size[i] / 4) continue;
       SpinGuard guard(zone.lru_lock);
-      Halve(zone.recent_scanned[i]);
-      Halve(zone.recent_rotated[i]);
+      Halve(scanned[i]);
+      Halve(rotated[i]);
     }
     return ComputeScanRatio({.free_swap = mm_.swap->free_slots(),
                              .file = size[1],
-                             .free = mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages),
+                             .free = sc.global()
+                                         ? mm_.vmstat->Read(zone.ordinal, ZoneStat::kNrFreePages)
+                                         : zone.watermark.high.get(),
                              .pages_high = zone.watermark.high,
                              .swappiness = sc.swappiness,
-                             .scanned = {zone.recent_scanned[0].load(std::memory_order_relaxed),
-                                         zone.recent_scanned[1].load(std::memory_order_relaxed)},
-                             .rotated = {zone.recent_rotated[0].load(std::memory_order_relaxed),
-                                         zone.recent_rotated[1].load(std::memory_order_relaxed)}});
+                             .scanned = {scanned[0].load(std::memory_order_relaxed),
+                                         scanned[1].load(std::memory_order_relaxed)},
+                             .rotated = {rotated[0].load(std::memory_order_relaxed),
+                                         rotated[1].load(std::memory_order_relaxed)}});
   }
   static void Halve(std::atomic<std::int64_t>& number) {
     number.store(number.load(std::memory_order_relaxed) / 2, std::memory_order_relaxed);

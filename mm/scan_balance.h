@@ -31,10 +31,11 @@ class ScanBalance {
   // Before a batch of active pages is judged: whether mapped ones may be deactivated.
   virtual bool ReclaimMapped(const Zone& zone, const ScanControl& sc, int priority) = 0;
   // Whether an isolated page of the active list stays active.
-  virtual bool StaysActive(FrameNo n, PageOwners& owners, Zone& zone, bool reclaim_mapped) = 0;
+  virtual bool StaysActive(FrameNo n, PageOwners& owners, Zone& zone, const ScanControl& sc,
+                           bool reclaim_mapped) = 0;
   // Of the pages of one list so many were scanned; so many were found in use and stay active.
-  virtual void NoteScanned(Zone&, LruList, std::int64_t /*scanned*/) {}
-  virtual void NoteRotated(Zone&, LruList, std::int64_t /*rotated*/) {}
+  virtual void NoteScanned(Zone&, const ScanControl&, LruList, std::int64_t /*scanned*/) {}
+  virtual void NoteRotated(Zone&, const ScanControl&, LruList, std::int64_t /*rotated*/) {}
 };
 
 std::unique_ptr<ScanBalance> MakeScanBalance(MemoryManager& mm);

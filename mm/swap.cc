@@ -4,7 +4,7 @@
 
 #include "core/check.h"
 #include "mm/frame_ref.h"
-#include "mm/page_alloc.h"
+#include "mm/memcg.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
 #include "mm/throttle.h"
@@ -130,9 +130,9 @@ std::optional<FrameNo> Swap::SwapIn(SwapSlot slot, MmStruct& space, bool& major)
     find_success_.fetch_add(1, std::memory_order_relaxed);
   } else {
     token_.Grab(space);
-    ReadAhead(slot);
+    ReadAhead(slot, space);
     mm_.pagevecs->DrainLocal();
-    n = ReadAsync(slot);
+    n = ReadAsync(slot, space, ChargeAs::kAnon);
     if (!n) return std::nullopt;
     mm_.vmstat->Count(VmEvent::kPgmajfault);
   }
@@ -148,20 +148,20 @@ std::optional<FrameNo> Swap::SwapIn(SwapSlot slot, MmStruct& space, bool& major)
   return ref.Release();
 }
 
-void Swap::ReadAhead(SwapSlot slot) {
+void Swap::ReadAhead(SwapSlot slot, const MmStruct& space) {
   const SwapSlots::Run run =
       slots_.UsedRun(slot, static_cast<int>(mm_.policy.reclaim.page_cluster));
   for (SwapSlot next = run.first; next < run.first + run.slots; ++next) {
-    const std::optional<FrameNo> n = ReadAsync(next);
+    const std::optional<FrameNo> n = ReadAsync(next, space, ChargeAs::kReadAhead);
     if (!n) return;
     ReleasePage(mm_, *n);
   }
 }
 
-std::optional<FrameNo> Swap::ReadAsync(SwapSlot slot) {
+std::optional<FrameNo> Swap::ReadAsync(SwapSlot slot, const MmStruct& space, ChargeAs as) {
   for (;;) {
     if (const std::optional<FrameNo> cached = cache_.Find(slot)) return cached;
-    const std::optional<FrameNo> fresh = mm_.allocator->Alloc(GFP_HIGHUSER_MOVABLE);
+    const std::optional<FrameNo> fresh = AllocCharged(mm_, GFP_HIGHUSER_MOVABLE, &space, as);
     if (!fresh) return std::nullopt;
     FrameRef ref(mm_, *fresh);
     if (!slots_.Duplicate(slot)) return std::nullopt;  // freed while we allocated

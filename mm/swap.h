@@ -22,6 +22,7 @@
 namespace pagestorm::mm {
 
 struct MmStruct;
+enum class ChargeAs : std::uint8_t;
 
 class Swap {
  public:
@@ -82,9 +83,9 @@ class Swap {
 
  private:
   // Reads the slot into a new frame unless it is cached. The frame, with a reference; it may still
-  // be locked for the read.
-  [[nodiscard]] std::optional<FrameNo> ReadAsync(SwapSlot slot);
-  void ReadAhead(SwapSlot slot);
+  // be locked for the read. A new one is charged to the group of `space`.
+  [[nodiscard]] std::optional<FrameNo> ReadAsync(SwapSlot slot, const MmStruct& space, ChargeAs as);
+  void ReadAhead(SwapSlot slot, const MmStruct& space);
   void StartRead(SwapSlot slot, FrameNo n);
   void EndWrite(FrameNo n);
 

@@ -235,12 +235,13 @@ bool ThrottleGate::CutOff(Zone& zone, ScanControl& sc, Ns waited, Place& place) 
 ShrinkResult ThrottleGate::EnterDirect(std::span<Zone* const> zonelist, ScanControl& sc,
                                        Ticket& ticket) {
   sc.started = sc.last_checked = Now();
-  sc.may_cut_off = true;
-  if (policy_.cutoff == ThrottleCutoff::kPgfree) sc.was_freed = ReadPgfree();
+  sc.may_cut_off = sc.global() || policy_.memcg_cutoff;
+  if (policy_.cutoff == ThrottleCutoff::kPgfree && sc.may_cut_off) sc.was_freed = ReadPgfree();
   if (policy_.scope != ThrottleScope::kGlobal || !Gated(sc)) return ShrinkResult::kOk;
   const Ns waited = TakeTicket(0, ticket);
   const Ns limit = policy_.cutoff == ThrottleCutoff::kWallHz10 ? kHz10 : kHz;
-  if (policy_.cutoff == ThrottleCutoff::kOff || waited <= limit) return ShrinkResult::kOk;
+  if (policy_.cutoff == ThrottleCutoff::kOff || waited <= limit || !MayCutOff(sc))
+    return ShrinkResult::kOk;
   const int classzone = CutoffClassOf(sc, zonelist.empty() ? 0 : zonelist.front()->index);
   for (const Zone* zone : zonelist) {
     if (!WatermarkPasses(*zone, sc, classzone)) continue;

@@ -276,6 +276,13 @@ void AddRest(std::vector<Knob>& knobs) {
   Bool(knobs, "oom.oom_kill_allocating_task", PS_FIELD(policy.oom.oom_kill_allocating_task),
        "vm.oom_kill_allocating_task");
   Bool(knobs, "oom.oom_dump_tasks", PS_FIELD(policy.oom.oom_dump_tasks), "vm.oom_dump_tasks");
+  knobs.push_back(EnumKnob<mm::MemcgLru>(
+      "memcg.lru", kKernel,
+      {{"zone", mm::MemcgLru::kZone}, {"per_cgroup", mm::MemcgLru::kPerCgroup}},
+      PS_FIELD(policy.memcg.lru),
+      "pages of memory cgroups: on the zone's LRU and a list of the group (2.6.26), or on an LRU "
+      "of "
+      "zone and group with its own lru_lock (5.11)"));
 }
 
 void AddSchedTimes(std::vector<Knob>& knobs) {

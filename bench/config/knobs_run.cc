@@ -1,5 +1,8 @@
-// Knobs of the run itself: engine, seed, sampling.
+// Knobs of the run itself: engine, seed, sampling, memory cgroups.
+#include <optional>
+
 #include "bench/config/knob_kinds.h"
+#include "mm/memcg.h"
 
 namespace pagestorm::bench {
 namespace {
@@ -17,6 +20,29 @@ Knob SeedKnob() {
             c.seed = static_cast<std::uint64_t>(v.integer);
             return true;
           }};
+}
+
+std::optional<CgroupSpec> CgroupFrom(const Value& table) {
+  if (table.kind != Value::Kind::kTable) return std::nullopt;
+  CgroupSpec group;
+  bool named = false;
+  bool limited = false;
+  for (const auto& member : table.members) {
+    const Value& value = member.value;
+    if (member.key == "name" && value.kind == Value::Kind::kText) {
+      group.name = value.text;
+      named = true;
+    } else if (member.key == "parent" && value.kind == Value::Kind::kText) {
+      group.parent = value.text;
+    } else if (member.key == "limit_mib" && value.kind == Value::Kind::kInt && value.integer >= 1 &&
+               value.integer <= CgroupSettings::kNoLimitMib) {
+      group.limit_mib = value.integer;
+      limited = true;
+    } else {
+      return std::nullopt;
+    }
+  }
+  return named && limited ? std::optional(group) : std::nullopt;
 }
 
 Knob TimeScaleKnob() {
@@ -65,6 +91,60 @@ std::vector<Knob> EngineKnobs() {
   return knobs;
 }
 
+Knob CgroupListKnob() {
+  return {
+      "cgroup.groups",
+      kRun,
+      "a list of { name = \"<text>\", limit_mib = <MiB, 1 or more> } and, for a group below an "
+      "earlier one, parent = \"<its name>\"",
+      "memory cgroups, where cgroup.count does not say enough; tasks go to those without children",
+      [](const RunConfig& c) {
+        std::vector<Value> list;
+        for (const CgroupSpec& group : c.cgroup.groups) {
+          Value table = Value::Table();
+          table.Add("name", Value::Text(group.name));
+          if (!group.parent.empty()) table.Add("parent", Value::Text(group.parent));
+          table.Add("limit_mib", Value::Int(group.limit_mib));
+          list.push_back(std::move(table));
+        }
+        return Value::List(std::move(list));
+      },
+      [](RunConfig& c, const Value& v) {
+        if (v.kind != Value::Kind::kList) return false;
+        std::vector<CgroupSpec> groups;
+        for (const Value& element : v.list) {
+          const auto group = CgroupFrom(element);
+          if (!group) return false;
+          groups.push_back(*group);
+        }
+        c.cgroup.groups = std::move(groups);
+        return true;
+      }};
+}
+
+std::vector<Knob> CgroupKnobs() {
+  constexpr std::int64_t kNoLimit = CgroupSettings::kNoLimitMib;
+  std::vector<Knob> knobs;
+  knobs.push_back(IntKnob(
+      "cgroup.count", kRun, 0, static_cast<std::int64_t>(mm::kMemCgroupsMax) - 2,
+      [](auto& c) -> auto& { return c.cgroup.count; },
+      "memory cgroups g0, g1, ... that the workload's tasks are spread over; 0: see "
+      "cgroup.groups"));
+  knobs.push_back(IntKnob(
+      "cgroup.limit_mib", kRun, 1, kNoLimit, [](auto& c) -> auto& { return c.cgroup.limit_mib; },
+      "memory.limit_in_bytes of each, MiB; divided by machine.scale. 4294967296: no limit"));
+  knobs.push_back(IntKnob(
+      "cgroup.total_limit_mib", kRun, 0, kNoLimit,
+      [](auto& c) -> auto& { return c.cgroup.total_limit_mib; },
+      "their limits together, MiB, divided among them equally; 0: cgroup.limit_mib holds"));
+  knobs.push_back(IntKnob(
+      "cgroup.parent_limit_mib", kRun, 0, kNoLimit,
+      [](auto& c) -> auto& { return c.cgroup.parent_limit_mib; },
+      "limit of a group \"all\" above them, MiB; 0: they stand alone"));
+  knobs.push_back(CgroupListKnob());
+  return knobs;
+}
+
 }  // namespace
 
 std::vector<Knob> RunKnobs() {
@@ -80,6 +160,7 @@ std::vector<Knob> RunKnobs() {
       "control", kRun, [](auto& c) -> auto& { return c.control; },
       "the task that writes kernel parameters waits from the start, as --control sets it"));
   for (Knob& knob : EngineKnobs()) knobs.push_back(std::move(knob));
+  for (Knob& knob : CgroupKnobs()) knobs.push_back(std::move(knob));
   return knobs;
 }
 

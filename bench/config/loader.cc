@@ -403,6 +403,7 @@ absl::Status ValidateRunConfig(const RunConfig& config) {
     return absl::InvalidArgumentError(
         absl::StrCat("kernel ", config.policy.name, ": ", status.message()));
   }
+  if (const auto cgroups = CgroupsOf(config); !cgroups.ok()) return cgroups.status();
   status = config.sched.Validate();
   if (!status.ok()) {
     return absl::InvalidArgumentError(

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/config/cgroups.h"
 #include "bench/config/workload_param.h"
 #include "core/engine.h"
 #include "mm/mm_policy.h"
@@ -51,6 +52,8 @@ struct RunConfig {
   EngineSettings engine;
   std::int64_t sample_ms = 0;  // period of the time series, emulated; 0: none
   bool stamps = true;          // content stamps: 8 bytes more a frame
+
+  CgroupSettings cgroup;  // memory cgroups; none unless set
 
   mm::MmPolicy policy;  // policy.name is the kernel's name
   sched::SchedPolicy sched = sched::SchedPolicy::Linux2626();

@@ -26,8 +26,10 @@ namespace {
 std::int64_t HostBytes(const RunConfig& config, const numa::MemoryMap& map) {
   const auto frames = static_cast<std::int64_t>(map.end.n);
   const std::size_t cpus = numa::EffectiveTopology(config.machine).cpu_count();
-  return static_cast<std::int64_t>(mm::FrameTable::BytesFor(map.end.n, config.stamps) +
-                                   mm::LruBytesFor(config.policy.lru, frames, cpus));
+  const bool groups = config.cgroup.count > 0 || !config.cgroup.groups.empty();
+  return static_cast<std::int64_t>(
+      mm::FrameTable::BytesFor(map.end.n, {.stamps = config.stamps, .groups = groups}) +
+      mm::LruBytesFor(config.policy.lru, frames, cpus));
 }
 
 // A slot's number has 32 bits, and a use count, a place in the swap cache and a stamp on this host.

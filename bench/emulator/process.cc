@@ -5,6 +5,7 @@
 #include "bench/emulator/emulator.h"
 #include "bench/emulator/process_table.h"
 #include "core/check.h"
+#include "mm/memcg.h"
 
 namespace pagestorm::bench {
 
@@ -175,6 +176,11 @@ bool Process::Holds(std::uint32_t page, std::uint64_t stamp) {
 
 std::uint32_t Process::MapAnon(std::int64_t pages) {
   return memory().spaces->MapAnon(*mm_.space, pages);
+}
+
+void Process::JoinCgroup(std::int64_t n) {
+  if (memory().cgroups == nullptr || is_thread_) return;
+  memory().cgroups->Attach(*mm_.space, n);
 }
 
 void Process::Unmap(std::uint32_t first, std::int64_t pages) {

@@ -65,6 +65,11 @@ class Process {
   std::uint32_t MapAnon(std::int64_t pages);
   void Unmap(std::uint32_t first, std::int64_t pages);
 
+  // Moves this process to a memory cgroup: to number `n`, counted round, of those without children.
+  // Its children begin there. Nothing on a machine without groups, and for a thread, which is where
+  // its process is.
+  void JoinCgroup(std::int64_t n);
+
   [[nodiscard]] Emulator& emulator() { return emulator_; }
   [[nodiscard]] mm::MemoryManager& memory();
   [[nodiscard]] Task& task() { return *task_; }

@@ -113,6 +113,9 @@ absl::StatusOr<mm::MmConfig> MmConfigOf(const RunConfig& config, const numa::Top
   mm.disk.bytes_per_second = disk.transfer_mb_per_s * 1'000'000;
   mm.disk.nr_requests = disk.nr_requests;
   mm.disk.max_request_bytes = std::int64_t{disk.max_request_kib} * 1024;
+  auto cgroups = CgroupsOf(config);
+  if (!cgroups.ok()) return cgroups.status();
+  mm.cgroups = *std::move(cgroups);
   mm.device_cpus.set(topology.cpu_count());
   for (std::size_t i = 0; i < topology.node_count(); ++i) {
     mm.node_has_cpus.push_back(topology.nodes[i].has_cpus());

@@ -2,6 +2,7 @@
 
 #include "bench/experiments/proc_tree.h"
 #include "mm/lru.h"
+#include "mm/memcg.h"
 #include "mm/reclaim.h"
 #include "mm/throttle.h"
 #include "mm/vmstat.h"
@@ -44,9 +45,30 @@ std::vector<ZoneRecord> ReadZones(mm::MemoryManager& memory) {
     record.lock = zone->lock.stats();
     record.lru_lock = zone->lru_lock.stats();
     record.lru_line = zone->lru->line_stats();
+    if (memory.cgroups != nullptr) record.cgroup_lock = memory.cgroups->LockStatsOf(*zone);
     zones.push_back(std::move(record));
   }
   return zones;
+}
+
+std::vector<CgroupRecord> ReadCgroups(mm::MemoryManager& memory) {
+  std::vector<CgroupRecord> groups;
+  if (memory.cgroups == nullptr) return groups;
+  for (const mm::MemCgroup& group : memory.cgroups->all()) {
+    if (group.parent == nullptr) continue;
+    groups.push_back({.path = group.path,
+                      .limit = group.limit == mm::kNoLimit ? -1 : group.limit.n,
+                      .usage = group.usage.load(),
+                      .max_usage = group.max_usage.load(),
+                      .failcnt = group.failcnt.load(),
+                      .reclaims = group.reclaims.load(),
+                      .fruitless = group.fruitless.load(),
+                      .scanned = group.pages_scanned.load(),
+                      .reclaimed = group.pages_reclaimed.load(),
+                      .kills = group.kills.load(),
+                      .bypassed = group.bypassed.load()});
+  }
+  return groups;
 }
 
 }  // namespace
@@ -62,6 +84,7 @@ void GatherAfter(Emulator& emulator, RunRecord& record) {
   record.after = ReadCounters(memory);
   record.files_after = ProcTree(emulator);
   record.zones = ReadZones(memory);
+  record.cgroups = ReadCgroups(memory);
   record.peaks = memory.reclaimer->PeaksNow();
   record.gate = memory.gate->peak();
   record.gate_numbers = memory.gate->numbers();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fmt/format.h"
+#include "mm/memcg.h"
 #include "mm/proc_files.h"
 #include "mm/zone.h"
 
@@ -82,6 +83,9 @@ std::string ProcLockStat(Emulator& emulator) {
 
 std::vector<TextFile> ProcTree(Emulator& emulator) {
   std::vector<TextFile> files;
+  for (auto& [path, text] : mm::CgroupFiles(emulator.memory())) {
+    files.push_back({path, std::move(text)});
+  }
   for (auto& [path, text] : mm::AllProcFiles(emulator.memory())) {
     files.push_back({path, std::move(text)});
   }

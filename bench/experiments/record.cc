@@ -21,7 +21,8 @@ std::string_view RunEndName(RunEnd end) {
 std::int64_t RunRecord::lru_wait_in_reclaim_ns() const {
   std::int64_t sum = 0;
   for (const ZoneRecord& zone : zones) {
-    sum += zone.lru_lock.window_wait_ns + zone.lru_line.window_wait_ns;
+    sum += zone.lru_lock.window_wait_ns + zone.lru_line.window_wait_ns +
+           zone.cgroup_lock.window_wait_ns;
   }
   return sum;
 }

@@ -44,6 +44,17 @@ struct ZoneRecord {
   LockStats lock;      // zone->lock
   LockStats lru_lock;  // zone->lru_lock
   LockStats lru_line;  // lines that CPUs share in an LRU without a lock
+  // With memory cgroups, those of all groups in the zone: the locks of their lists (lru = zone) or
+  // lruvec->lru_lock.
+  LockStats cgroup_lock;
+};
+
+struct CgroupRecord {
+  std::string path;  // "/all/g0"
+  // Pages; limit -1: none.
+  std::int64_t limit = 0, usage = 0, max_usage = 0;
+  std::int64_t failcnt = 0, reclaims = 0, fruitless = 0, scanned = 0, reclaimed = 0, kills = 0,
+               bypassed = 0;
 };
 
 struct HostRecord {     // the only part that differs between two runs of one configuration
@@ -62,6 +73,7 @@ struct RunRecord {
   Counters before, after;
   std::vector<TextFile> files_before, files_after;
   std::vector<ZoneRecord> zones;
+  std::vector<CgroupRecord> cgroups;  // empty: the machine has none
   mm::Reclaimer::Peaks peaks;
   mm::Gate::Peak gate;
   mm::Gate::Numbers gate_numbers;
@@ -72,9 +84,9 @@ struct RunRecord {
   numa::Topology topology;  // as emulated
   HostRecord host;
 
-  // Waiting for zone->lru_lock, or what is there in its place, by tasks inside the zone shrinker,
-  // all zones; and its share of the CPU time they spent there, in millionths: 0 if nobody was
-  // there.
+  // Waiting for zone->lru_lock, or what is there in its place, and for the locks of memory cgroups'
+  // lists, by tasks inside the zone shrinker, all zones; and its share of the CPU time they spent
+  // there, in millionths: 0 if nobody was there.
   [[nodiscard]] std::int64_t lru_wait_in_reclaim_ns() const;
   [[nodiscard]] std::int64_t lru_wait_share_ppm() const;
 

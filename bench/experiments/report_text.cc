@@ -43,18 +43,42 @@ std::string Memory(const RunRecord& record) {
 std::string LockLine(const RunRecord& record) {
   LockStats lock;
   LockStats line;
+  LockStats cgroup;
   for (const ZoneRecord& zone : record.zones) {
     lock = lock + zone.lru_lock;
     line = line + zone.lru_line;
+    cgroup = cgroup + zone.cgroup_lock;
   }
   const bool lines = line.acquisitions > 0;
   const LockStats& lru = lines ? line : lock;
-  return fmt::format(
+  std::string text = fmt::format(
       "zone->{}: {} {}, {} contended, {:.6f} s waited; {:.2f} % of {:.3f} CPU s in reclaim\n",
       lines ? "lru lines" : "lru_lock", lru.acquisitions, lines ? "operations" : "acquisitions",
       lru.contentions, Seconds({lru.wait_ns}),
       static_cast<double>(record.lru_wait_share_ppm()) / 1e4,
       Seconds({record.peaks.shrinker_cpu_ns}));
+  if (record.cgroups.empty()) return text;
+  return text + fmt::format(
+                    "locks of the cgroups' lists: {} acquisitions, {} contended, {:.6f} s waited\n",
+                    cgroup.acquisitions, cgroup.contentions, Seconds({cgroup.wait_ns}));
+}
+
+std::string CgroupLine(const RunRecord& record) {
+  if (record.cgroups.empty()) return {};
+  CgroupRecord sum;
+  std::int64_t at_limit = 0;
+  for (const CgroupRecord& group : record.cgroups) {
+    sum.failcnt += group.failcnt;
+    sum.reclaims += group.reclaims;
+    sum.reclaimed += group.reclaimed;
+    sum.kills += group.kills;
+    at_limit += group.max_usage == group.limit ? 1 : 0;
+  }
+  return fmt::format(
+      "cgroups: {}, {} of them at their limit once; {} charges refused, {} limit reclaims, {} "
+      "pages "
+      "reclaimed, {} kills\n",
+      record.cgroups.size(), at_limit, sum.failcnt, sum.reclaims, sum.reclaimed, sum.kills);
 }
 
 }  // namespace
@@ -67,7 +91,7 @@ std::string ReportText(const RunRecord& record) {
                   record.topology.node_count(), record.topology.TotalMemoryBytes() >> 20,
                   config.policy.name, EngineName(config.engine.kind), config.seed);
   for (const std::string& line : record.workload.out) text += line + "\n";
-  text += Duration(record) + Memory(record) + LockLine(record);
+  text += Duration(record) + Memory(record) + LockLine(record) + CgroupLine(record);
   if (config.policy.throttle.gate != "none") {
     text += fmt::format("gate {}: at most {} tickets, {} waiting, {} cut off",
                         config.policy.throttle.gate, record.gate.tickets, record.gate.waiters,

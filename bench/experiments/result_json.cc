@@ -96,6 +96,10 @@ Json LocksJson(const RunRecord& record) {
     if (zone.lru_line.acquisitions > 0) {
       json.push_back(LockJson("zone->lru lines", zone, zone.lru_line));
     }
+    if (record.cgroups.empty()) continue;
+    const bool own = record.config.policy.memcg.lru == mm::MemcgLru::kPerCgroup;
+    json.push_back(LockJson(own ? "lruvec->lru_lock" : "mem_cgroup_per_zone.lru_lock", zone,
+                            zone.cgroup_lock));
   }
   return json;
 }
@@ -144,6 +148,24 @@ Json OomJson(const RunRecord& record) {
                                  {"lru_pages", oom.lru},
                                  {"free_pages", oom.free},
                                  {"reclaimers", oom.reclaimers}});
+  }
+  return json;
+}
+
+Json CgroupsJson(const RunRecord& record) {
+  Json json = Json::array();
+  for (const CgroupRecord& group : record.cgroups) {
+    json.push_back({{"path", group.path},
+                    {"limit_pages", group.limit},
+                    {"usage_pages", group.usage},
+                    {"max_usage_pages", group.max_usage},
+                    {"failcnt", group.failcnt},
+                    {"reclaims", group.reclaims},
+                    {"fruitless", group.fruitless},
+                    {"pages_scanned", group.scanned},
+                    {"pages_reclaimed", group.reclaimed},
+                    {"kills", group.kills},
+                    {"pages_bypassed", group.bypassed}});
   }
   return json;
 }
@@ -205,6 +227,7 @@ std::string ResultJson(const RunRecord& record) {
   json["reclaim"] = ReclaimJson(record);
   json["gate"] = GateJson(record);
   json["oom"] = OomJson(record);
+  if (!record.cgroups.empty()) json["cgroups"] = CgroupsJson(record);
   json["counters"] = {{"before", CountersJson(record.before)},
                       {"after", CountersJson(record.after)}};
   json["zones"] = ZonesJson(record);

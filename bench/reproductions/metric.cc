@@ -20,7 +20,9 @@ double Grown(const RunRecord& record, std::string_view name) {
 
 double LruLockWait(const RunRecord& record) {
   std::int64_t wait_ns = 0;
-  for (const ZoneRecord& zone : record.zones) wait_ns += zone.lru_lock.wait_ns;
+  for (const ZoneRecord& zone : record.zones) {
+    wait_ns += zone.lru_lock.wait_ns + zone.cgroup_lock.wait_ns;
+  }
   return Seconds(wait_ns);
 }
 

@@ -124,8 +124,13 @@ void Filestorm::CreateFiles(mm::MemoryManager& mm) {
 }
 
 void Filestorm::StartAll(Process& self) {
-  const auto start = [this, &self](const char* comm, std::function<void(Process&)> body) {
-    if (self.Fork(comm, KernelFootprint{}, std::move(body)) == nullptr) ++not_forked_;
+  std::int64_t number = 0;
+  const auto start = [&](const char* comm, std::function<void(Process&)> body) {
+    const auto live = [body = std::move(body), n = number++](Process& me) {
+      me.JoinCgroup(n);
+      body(me);
+    };
+    if (self.Fork(comm, KernelFootprint{}, live) == nullptr) ++not_forked_;
   };
   streaming_.store(Value(kReaders) + Value(kWriters));
   for (std::int64_t i = 0; i < Value(kReaders); ++i) {

@@ -217,6 +217,7 @@ void Hackbench::Worker(Process& self, std::int64_t worker, std::int64_t group, s
       bench.ready_queue_->WakeAll();
     }
   } unready{*this};
+  self.JoinCgroup(group);
   Memory memory;
   const std::int64_t private_pages = Value(kHotPages) + Value(kColdPages);
   if (Value(kMode) == 0) {

@@ -125,6 +125,7 @@ void Press::Main(Process& self) {
 }
 
 void Press::Child(Process& self, std::int64_t task) {
+  self.JoinCgroup(task);
   // All at once: the first must not be done with its memory before the last has some.
   start_queue_->Wait([this] { return started_.load(std::memory_order_acquire); },
                      {.interruptible = true});

@@ -114,6 +114,7 @@ void Soak::Main(Process& self) {
 }
 
 void Soak::Task(Process& self, std::int64_t number) {
+  self.JoinCgroup(number);
   Rng rng = CurrentEngine().seeds().Stream("soak", number);
   std::vector<Area> areas(4);
   for (Area& area : areas) {

@@ -11,7 +11,7 @@ namespace {
 struct LockMachine {
   explicit LockMachine(EngineKind kind, int cpus = 4)
       : scheduler(kind, kMillisecond), engine(MakeEngine(kind, Config(cpus), scheduler)) {
-    REQUIRE(frames.Map(64, /*stamps=*/false));
+    REQUIRE(frames.Map(64, {}));
     locks = std::make_unique<PageLocks>(*engine, frames);
   }
   static EngineConfig Config(int cpus) {

@@ -35,6 +35,7 @@ struct SwapMachineOptions {
   std::uint64_t seed = 1;
   bool sync_in_cs = false;
   Ns time_limit{600 * kSecond.n};
+  std::vector<mm::MemCgroupSpec> cgroups{};
 };
 
 class SwapMachine {
@@ -119,6 +120,7 @@ class SwapMachine {
     config.costs = options.costs;
     config.swap = {options.swap};
     config.disk = options.disk;
+    config.cgroups = options.cgroups;
     config.device_cpus.set(static_cast<std::size_t>(options.cpus));
     return config;
   }
