@@ -38,7 +38,8 @@ std::int64_t Lost(const RunRecord& record) {
   return -1;
 }
 
-// Mutations tried: each complaint of CgroupsOf() and its call in ValidateRunConfig() left out.
+// Mutations meant to turn it red, not tried yet: each complaint of CgroupsOf() and its call in
+// ValidateRunConfig() left out.
 TEST_CASE("Cgroups: what cannot be is said in one line", "[bench][memcg]") {
   CHECK(Complaint({{"--set", "cgroup.count=2"}, {"--set", "cgroup.limit_mib=8"}}) == "");
   CHECK(Complaint({{"--set", "cgroup.count=2"}, {"--set", "cgroup.limit_mib=0"}}) ==
@@ -75,7 +76,8 @@ TEST_CASE("Cgroups: what cannot be is said in one line", "[bench][memcg]") {
             .find("contradicts") != std::string::npos);
 }
 
-// Mutations tried: the limit not divided by machine.scale; total_limit_mib not divided.
+// Mutations meant to turn it red, not tried yet: the limit not divided by machine.scale;
+// total_limit_mib not divided.
 TEST_CASE("Cgroups: limits are in MiB before scaling, and a total is divided", "[bench][memcg]") {
   RunConfig config = SmallRun({{"--set", "cgroup.count=4"},
                                {"--set", "cgroup.total_limit_mib=32"},
@@ -98,7 +100,8 @@ TEST_CASE("Cgroups: limits are in MiB before scaling, and a total is divided", "
   CHECK((*specs)[0].limit == mm::kNoLimit);
 }
 
-// Mutations tried: JoinCgroup() left out of the workload (usage 0); all tasks in the first group.
+// Mutations meant to turn it red, not tried yet: JoinCgroup() left out of the workload (usage 0);
+// all tasks in the first group.
 TEST_CASE("Cgroups: a press over two groups stays within their limits and loses nothing",
           "[bench][memcg]") {
   const std::string lru = GENERATE("zone", "per_cgroup");
@@ -175,7 +178,8 @@ TEST_CASE("Cgroups: every workload spreads its tasks", "[bench][memcg]") {
                {"--set", "cgroup.limit_mib=4"}});
 }
 
-// Mutation tried: cgroups built for every machine (the hashes differ).
+// Mutation meant to turn it red, not tried yet: cgroups built for every machine (the hashes
+// differ).
 TEST_CASE("Cgroups: a machine without them runs as it always did", "[bench][memcg]") {
   const RunConfig plain = SmallRun({{"--set", "workload.mib=20"}});
   const RunConfig other =

@@ -40,9 +40,8 @@ void Press(SwapMachine& machine, std::int64_t pages) {
   }
 }
 
-// A machine of 16 MiB has two zones, DMA32 being too small for one: see reclaimers_max.
-// Mutations tried: gate_memcg ignored in Gated() (no difference between the two sections); a
-// counter a group instead of a zone.
+// Mutations meant to turn it red, not tried yet: gate_memcg ignored in Gated() (no difference
+// between the two sections); a counter a group instead of a zone.
 TEST_CASE("MemCgroups: limit reclaim of all groups shares the zone's tickets", "[mm][memcg]") {
   const bool gated = GENERATE(true, false);
   SwapMachineOptions options = V7(/*groups=*/4, {240});
@@ -63,8 +62,8 @@ TEST_CASE("MemCgroups: limit reclaim of all groups shares the zone's tickets", "
   }
 }
 
-// Mutations tried: EnterDirect that allows every caller to be cut off; MayCutOff without
-// memcg_cutoff.
+// Mutations meant to turn it red, not tried yet: EnterDirect that allows every caller to be cut
+// off; MayCutOff without memcg_cutoff.
 TEST_CASE("ThrottleGate: limit reclaim is cut off only with memcg_cutoff",
           "[mm][memcg][spec:throttle-36]") {
   const bool cutoff = GENERATE(true, false);
@@ -101,8 +100,8 @@ TEST_CASE("MemCgroups: with memcg_cutoff limits hold, too", "[mm][memcg]") {
   for (std::size_t i = 1; i <= 2; ++i) CHECK(machine.mm.cgroups->all()[i].max_usage == 240);
 }
 
-// Mutation tried: pfmemalloc without the test of global() (the tasks wait for a kswapd that has
-// nothing to do).
+// Mutation meant to turn it red, not tried yet: pfmemalloc without the test of global() (the tasks
+// wait for a kswapd that has nothing to do).
 TEST_CASE("MemCgroups: later gates let limit reclaim pass", "[mm][memcg]") {
   SwapMachineOptions options = V7(/*groups=*/2, {240});
   options.policy.throttle.gate = "too_many_isolated+pfmemalloc";
