@@ -16,12 +16,12 @@ namespace pagestorm::bench::reproductions {
 
 struct ReproduceOptions {
   LengthKind length = LengthKind::kDefault;
-  int seeds = 0;              // 0: as many as the length says; seeds 1, 2, ...
-  int workers = 0;            // runs at a time; 0: one for each host core
-  double disk_speed = 1;      // the swap disk, times the machine's
-  double ram_percent = 0;     // memory of every node, more or less
-  std::vector<Setting> sets;  // on top of everything, in every column
-  bool progress = false;      // on stderr
+  int seeds = 0;                // 0: as many as the length says; seeds 1, 2, ...
+  int workers = 0;              // runs at a time; 0: one for each host core
+  double disk_speed = 1;        // the swap disk, times the machine's
+  double ram_percent = 0;       // memory of every node, more or less
+  std::vector<Setting> sets{};  // on top of everything, in every column
+  bool progress = false;        // on stderr
   const std::atomic<bool>* interrupted = nullptr;
 };
 

@@ -209,6 +209,9 @@ class LateFrees final : public OomKiller {
   void OutOfMemory(std::span<Zone* const> zonelist, Gfp gfp, int order) override {
     real_->OutOfMemory(zonelist, gfp, order);
   }
+  [[nodiscard]] bool OutOfMemoryIn(MemCgroup& group, Gfp gfp) override {
+    return real_->OutOfMemoryIn(group, gfp);
+  }
   void AllocationFailure(Gfp gfp, int order) override { real_->AllocationFailure(gfp, order); }
   [[nodiscard]] std::int64_t kills() const override { return real_->kills(); }
   [[nodiscard]] std::string ShowMem() const override { return real_->ShowMem(); }

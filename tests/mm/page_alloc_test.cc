@@ -32,6 +32,7 @@ class FakeOom final : public OomKiller {
     machine_.Fold();
     ++given_;
   }
+  [[nodiscard]] bool OutOfMemoryIn(MemCgroup&, Gfp) override { return false; }
   [[nodiscard]] std::int64_t kills() const override { return 0; }
   void AllocationFailure(Gfp, int) override { ++failures; }
   [[nodiscard]] std::string ShowMem() const override { return {}; }
