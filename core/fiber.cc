@@ -43,17 +43,19 @@ class SpareChunks {
     return chunk;
   }
   void Keep(void* chunk) {
-#if !defined(PS_ASAN) && !defined(PS_TSAN)  // what the sanitizers know of a stack goes with it
     {
       const std::lock_guard guard(mu_);
-      if (chunks_.size() < kMost) return chunks_.push_back(chunk);
+      if (static_cast<std::ptrdiff_t>(chunks_.size()) < kMost) return chunks_.push_back(chunk);
     }
-#endif
     munmap(chunk, kChunkBytes);
   }
 
  private:
-  static constexpr std::size_t kMost = 32;  // 2,048 stacks, 4,096 of 65,530 mappings
+#if defined(PS_ASAN) || defined(PS_TSAN)
+  static constexpr std::ptrdiff_t kMost = 0;  // what they know of a stack goes with it
+#else
+  static constexpr std::ptrdiff_t kMost = 32;  // 2,048 stacks, 4,096 of 65,530 mappings
+#endif
   std::mutex mu_;
   std::vector<void*> chunks_;
 };
