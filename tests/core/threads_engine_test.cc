@@ -133,7 +133,8 @@ TEST_CASE("ThreadsEngine: a contended spin lock is waited for on the emulated cl
   });
   machine.engine.Run();
   CHECK(lock.stats().contentions == 1);
-  CHECK(lock.stats().wait_ns >= 1'000'000);
+  CHECK(lock.stats().wait_ns >=
+        200'000);  // most of the 5 ms, unless the host lets the waiter come late
   CHECK(lock.stats().wait_ns_max == lock.stats().wait_ns);
   CHECK(lock.stats().hold_ns_max >= 5'000'000);
 }
