@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "core/check.h"
-#include "core/host_atomic.h"
 #include "core/host_binding.h"
 #include "core/spin_lock.h"
 
@@ -17,7 +16,6 @@ ThreadsEngine::ThreadsEngine(const EngineConfig& config, Scheduler& scheduler)
       pay_(std::max<std::int64_t>(
           1, static_cast<std::int64_t>(static_cast<double>(config.pay.n) / config.scale))) {
   PS_CHECK(config_.scale > 0, "EngineConfig::scale");
-  live_threads_engines.fetch_add(1);
   for (auto& cpu : cpus_) {
     auto lane = std::make_unique<Lane>();
     lane->cpu = cpu.get();
@@ -25,7 +23,7 @@ ThreadsEngine::ThreadsEngine(const EngineConfig& config, Scheduler& scheduler)
   }
 }
 
-ThreadsEngine::~ThreadsEngine() { live_threads_engines.fetch_sub(1); }
+ThreadsEngine::~ThreadsEngine() = default;
 
 // --- a CPU's thread ---
 

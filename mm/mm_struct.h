@@ -12,7 +12,6 @@
 #include <memory>
 #include <vector>
 
-#include "core/host_atomic.h"
 #include "core/raw_lock.h"
 #include "core/sleep_lock.h"
 #include "mm/address_space.h"
@@ -62,22 +61,22 @@ struct MmStruct {
 
   const SpaceId id;
   RwSem mmap_sem;
-  HostAtomic<std::int32_t> mmap_sem_holders{0};  // what rwsem_is_locked() sees
+  std::atomic<std::int32_t> mmap_sem_holders{0};  // what rwsem_is_locked() sees
   RawLock pt_lock;
   std::vector<std::unique_ptr<Area>> areas;  // ascending
   std::uint32_t next_page = 1;               // where the next area begins
   KernelPages kernel;
-  HostAtomic<int> users{1};           // those who will call AddressSpaces::Destroy()
+  std::atomic<int> users{1};          // those who will call AddressSpaces::Destroy()
   std::atomic<bool> oom_skip{false};  // reaped, or given up on
   // Whom its pages are charged to from now on; nullptr: the root's. Written by its only task, or
   // before there is one.
   std::atomic<MemCgroup*> cgroup{nullptr};
 
-  HostAtomic<std::int64_t> total_vm{0};
-  HostAtomic<std::int64_t> rss{0};
-  HostAtomic<std::int64_t> swapped{0};  // swap ptes
-  HostAtomic<std::int64_t> minor_faults{0};
-  HostAtomic<std::int64_t> major_faults{0};
+  std::atomic<std::int64_t> total_vm{0};
+  std::atomic<std::int64_t> rss{0};
+  std::atomic<std::int64_t> swapped{0};  // swap ptes
+  std::atomic<std::int64_t> minor_faults{0};
+  std::atomic<std::int64_t> major_faults{0};
 
   // Swap token (mm/swap_token.h), under its lock.
   std::int64_t fault_stamp = 0;

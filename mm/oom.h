@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/host_atomic.h"
 #include "mm/dmesg.h"
 #include "mm/memory_manager.h"
 
@@ -31,8 +30,8 @@ struct TaskMm {
   bool cap_sys_rawio = false;
   std::atomic<bool> exiting{false};       // PF_EXITING, for others to see
   std::atomic<std::int32_t> last_cpu{0};  // where it last faulted
-  HostAtomic<std::int64_t> minor_faults{0};
-  HostAtomic<std::int64_t> major_faults{0};
+  std::atomic<std::int64_t> minor_faults{0};
+  std::atomic<std::int64_t> major_faults{0};
 };
 
 // The name the kernel shows: 15 characters.

@@ -14,7 +14,6 @@
 #include <cstdint>
 
 #include "core/check.h"
-#include "core/host_atomic.h"
 #include "core/units.h"
 
 namespace pagestorm::mm {
@@ -89,9 +88,9 @@ inline constexpr std::size_t kMaxZoneOrdinals = 256;
 inline constexpr std::int64_t kMaxSharers = 60'000;
 
 struct PageFrame {
-  HostAtomic<std::uint32_t> flags{0};
-  HostAtomic<std::uint16_t> refcount{0};
-  HostAtomic<std::uint16_t> mapcount{0};  // ptes that map it
+  std::atomic<std::uint32_t> flags{0};
+  std::atomic<std::uint16_t> refcount{0};
+  std::atomic<std::uint16_t> mapcount{0};  // ptes that map it
   FrameNo next = kNoFrame;
   FrameNo prev = kNoFrame;
   std::uint32_t owner = 0;  // anonymous: AnonVmaId; page cache: FileId; else 0

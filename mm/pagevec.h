@@ -14,7 +14,6 @@
 #include <span>
 
 #include "core/engine.h"
-#include "core/host_atomic.h"
 #include "core/raw_lock.h"
 #include "mm/gfp.h"
 #include "mm/memory_manager.h"
@@ -65,7 +64,7 @@ class Pagevecs {
     explicit PerCpu(EngineKind engine_kind) : mu(engine_kind) {}
     RawLock mu;
     std::array<Pagevec, kKinds> vec;
-    HostAtomic<std::int32_t> waiting{0};
+    std::atomic<std::int32_t> waiting{0};
   };
 
   void Queue(FrameNo n, Kind kind);

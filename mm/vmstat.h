@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "core/engine.h"
-#include "core/host_atomic.h"
 #include "core/units.h"
 
 namespace pagestorm::mm {
@@ -178,8 +177,8 @@ class VmStat {
   const std::size_t zones_;
   const std::size_t online_;  // CPUs with deltas
   std::vector<int> thresholds_;
-  std::vector<std::array<HostAtomic<std::int64_t>, kZoneStats>> zone_;
-  std::array<HostAtomic<std::int64_t>, kZoneStats> global_{};
+  std::vector<std::array<std::atomic<std::int64_t>, kZoneStats>> zone_;
+  std::array<std::atomic<std::int64_t>, kZoneStats> global_{};
   std::vector<CpuDeltas> deltas_;
   std::vector<CpuEvents> events_;
 };
