@@ -36,15 +36,4 @@ void Pause::Once() {
   if (count_ % kSpins == 0) sched_yield();
 }
 
-LockStats operator+(LockStats a, const LockStats& b) {
-  a.acquisitions += b.acquisitions;
-  a.contentions += b.contentions;
-  a.wait_ns += b.wait_ns;
-  a.wait_ns_max = std::max(a.wait_ns_max, b.wait_ns_max);
-  a.window_wait_ns += b.window_wait_ns;
-  a.hold_ns += b.hold_ns;
-  a.hold_ns_max = std::max(a.hold_ns_max, b.hold_ns_max);
-  return a;
-}
-
 }  // namespace pagestorm

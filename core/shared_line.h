@@ -52,7 +52,4 @@ class Pause {
   std::int64_t count_ = 0;
 };
 
-// Sums two sets of statistics; maxima stay maxima.
-[[nodiscard]] LockStats operator+(LockStats a, const LockStats& b);
-
 }  // namespace pagestorm

@@ -1,6 +1,19 @@
 #include "core/spin_lock.h"
 
+#include <algorithm>
+
 namespace pagestorm {
+
+LockStats& LockStats::operator+=(const LockStats& other) {
+  acquisitions += other.acquisitions;
+  contentions += other.contentions;
+  wait_ns += other.wait_ns;
+  wait_ns_max = std::max(wait_ns_max, other.wait_ns_max);
+  window_wait_ns += other.window_wait_ns;
+  hold_ns += other.hold_ns;
+  hold_ns_max = std::max(hold_ns_max, other.hold_ns_max);
+  return *this;
+}
 
 SpinLock::SpinLock(Engine& engine, LockRank rank, const char* class_name)
     : virtual_(engine.kind() == EngineKind::kVirtual),

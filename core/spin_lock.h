@@ -33,6 +33,10 @@ struct LockStats {
   std::int64_t window_wait_ns = 0;
   std::int64_t hold_ns = 0;
   std::int64_t hold_ns_max = 0;
+
+  // Sums; maxima stay maxima.
+  LockStats& operator+=(const LockStats& other);
+  friend LockStats operator+(LockStats a, const LockStats& b) { return a += b; }
 };
 
 class ABSL_LOCKABLE SpinLock {

@@ -146,7 +146,7 @@ class RingLru final : public Lru {
 
   LockStats line_stats() const override {
     LockStats sum;
-    for (const List& list : lists_) sum = sum + list.main.line_stats() + list.early.line_stats();
+    for (const List& list : lists_) sum += list.main.line_stats() + list.early.line_stats();
     return sum;
   }
 

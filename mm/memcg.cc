@@ -326,16 +326,7 @@ Isolated MemCgroups::IsolateFromList(MemCgroup& group, Zone& zone, const Wanted&
 
 LockStats MemCgroups::LockStatsOf(const Zone& zone) {
   LockStats all;
-  for (MemCgroup& group : groups_) {
-    const LockStats& one = group.In(zone).lock.stats();
-    all.acquisitions += one.acquisitions;
-    all.contentions += one.contentions;
-    all.wait_ns += one.wait_ns;
-    all.wait_ns_max = std::max(all.wait_ns_max, one.wait_ns_max);
-    all.window_wait_ns += one.window_wait_ns;
-    all.hold_ns += one.hold_ns;
-    all.hold_ns_max = std::max(all.hold_ns_max, one.hold_ns_max);
-  }
+  for (MemCgroup& group : groups_) all += group.In(zone).lock.stats();
   return all;
 }
 

@@ -38,15 +38,6 @@ struct LockClass {
   LockStats stats;
 };
 
-void AddTo(LockClass& all, const LockStats& stats) {
-  all.stats.acquisitions += stats.acquisitions;
-  all.stats.contentions += stats.contentions;
-  all.stats.wait_ns += stats.wait_ns;
-  all.stats.wait_ns_max = std::max(all.stats.wait_ns_max, stats.wait_ns_max);
-  all.stats.hold_ns += stats.hold_ns;
-  all.stats.hold_ns_max = std::max(all.stats.hold_ns_max, stats.hold_ns_max);
-}
-
 std::string LockLine(const LockClass& lock) {
   const LockStats& s = lock.stats;
   // Bounces and minima are not kept: the columns show 0.
@@ -61,8 +52,8 @@ std::string ProcLockStat(Emulator& emulator) {
   LockClass zone{"&zone->lock", {}};
   LockClass lru{"&zone->lru_lock", {}};
   for (const auto& each : emulator.memory().zones) {
-    AddTo(zone, each->lock.stats());
-    AddTo(lru, each->lru_lock.stats());
+    zone.stats += each->lock.stats();
+    lru.stats += each->lru_lock.stats();
   }
   std::vector<LockClass> classes{zone, lru};
   std::stable_sort(classes.begin(), classes.end(), [](const LockClass& a, const LockClass& b) {

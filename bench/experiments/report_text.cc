@@ -45,9 +45,9 @@ std::string LockLine(const RunRecord& record) {
   LockStats line;
   LockStats cgroup;
   for (const ZoneRecord& zone : record.zones) {
-    lock = lock + zone.lru_lock;
-    line = line + zone.lru_line;
-    cgroup = cgroup + zone.cgroup_lock;
+    lock += zone.lru_lock;
+    line += zone.lru_line;
+    cgroup += zone.cgroup_lock;
   }
   const bool lines = line.acquisitions > 0;
   const LockStats& lru = lines ? line : lock;
