@@ -2,6 +2,7 @@
 
 #include "mm/frame_ref.h"
 #include "mm/page_lock.h"
+#include "mm/relaxed.h"
 #include "mm/vmstat.h"
 #include "mm/writeback.h"
 
@@ -9,12 +10,6 @@ namespace pagestorm::mm {
 namespace {
 
 constexpr Ns kNap{kSecond.n / 10};
-
-void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
-  std::int64_t seen = maximum.load();
-  while (seen < value && !maximum.compare_exchange_weak(seen, value)) {
-  }
-}
 
 }  // namespace
 
@@ -177,7 +172,7 @@ std::int64_t Flusher::Kupdate() {
 
 void Flusher::WakeBackground(std::int64_t min_pages) {
   if (!cache_.started()) return;
-  RaiseTo(wanted_, min_pages);
+  RaiseTo(wanted_, min_pages, std::memory_order_seq_cst);
   queue_.WakeOne();
 }
 

@@ -9,6 +9,7 @@
 #include "core/wait_queue.h"
 #include "mm/builtin_gates.h"
 #include "mm/kswapd.h"
+#include "mm/relaxed.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
 
@@ -16,12 +17,6 @@ namespace pagestorm::mm {
 namespace {
 
 constexpr char kName[] = "pfmemalloc";
-
-void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
-  std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
 
 class PfmemallocGateObject final : public Gate {
  public:

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "mm/page_alloc.h"
+#include "mm/relaxed.h"
 #include "mm/scan_balance.h"
 #include "mm/slab.h"
 #include "mm/swap.h"
@@ -62,10 +63,7 @@ void Kswapd::Start() {
 void Kswapd::Wake(Zone& zone, int order) {
   if (!zone.populated()) return;
   if (mm_.allocator->WatermarkOk(zone, order, zone.watermark.low, 0, 0)) return;
-  int seen = max_order_.load(std::memory_order_relaxed);
-  while (seen < order &&
-         !max_order_.compare_exchange_weak(seen, order, std::memory_order_relaxed)) {
-  }
+  RaiseTo(max_order_, order);
   WakeIfAsleep();
 }
 

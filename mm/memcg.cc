@@ -10,6 +10,7 @@
 #include "mm/oom.h"
 #include "mm/page_alloc.h"
 #include "mm/reclaim.h"
+#include "mm/relaxed.h"
 #include "mm/zone.h"
 
 namespace pagestorm::mm {
@@ -19,12 +20,6 @@ namespace {
 // MEM_CGROUP_RECLAIM_RETRIES.
 constexpr int kReclaimRounds = 5;
 constexpr const char* kNameAllowed = "letters, digits and . _ -, at most 64";
-
-void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
-  std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
 
 bool Dying(const Task& task) {
   return task.memdie.load(std::memory_order_acquire) ||

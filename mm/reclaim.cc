@@ -7,6 +7,7 @@
 #include "mm/page_alloc.h"
 #include "mm/page_cache.h"
 #include "mm/pagevec.h"
+#include "mm/relaxed.h"
 #include "mm/scan_balance.h"
 #include "mm/shrink_list.h"
 #include "mm/slab.h"
@@ -23,12 +24,6 @@ namespace {
 constexpr std::int64_t kScannedBeforeWriting = kSwapClusterMax + kSwapClusterMax / 2;
 constexpr int kNapBelowPriority = kDefPriority - 2;
 constexpr Ns kNap{kSecond.n / 10};
-
-void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
-  std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
-}
 
 // What a task holds at the gate, given back on every way out.
 class AtGate {

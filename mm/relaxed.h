@@ -1,4 +1,4 @@
-// A number that one lock's holder writes and anybody reads at a glance.
+// Numbers that anybody reads at a glance: one that a lock's holder writes, and maxima.
 //
 // Reads and writes are relaxed: no reader may conclude anything about other memory from the value.
 // The kernel does the same with plain variables (nr_free, watermarks); here the race is spelled
@@ -30,5 +30,14 @@ class Relaxed {
  private:
   std::atomic<T> value_{};
 };
+
+// Raises a maximum that several tasks may raise at the same time.
+template <class T>
+void RaiseTo(std::atomic<T>& maximum, T value,
+             std::memory_order order = std::memory_order_relaxed) {
+  T seen = maximum.load(order);
+  while (seen < value && !maximum.compare_exchange_weak(seen, value, order)) {
+  }
+}
 
 }  // namespace pagestorm::mm

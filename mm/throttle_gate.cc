@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "mm/builtin_gates.h"
 #include "mm/page_alloc.h"
+#include "mm/relaxed.h"
 #include "mm/vmstat.h"
 #include "mm/zone.h"
 
@@ -46,12 +47,6 @@ std::size_t PlacesFor(const MemoryManager& mm) {
       return mm.nodes.size();
   }
   return 0;
-}
-
-void RaiseTo(std::atomic<std::int64_t>& maximum, std::int64_t value) {
-  std::int64_t seen = maximum.load(std::memory_order_relaxed);
-  while (seen < value && !maximum.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-  }
 }
 
 }  // namespace
