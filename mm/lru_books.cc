@@ -27,11 +27,22 @@ void LruBooks::CountLists(const ListCounts& counts, std::int64_t sign) const {
   }
 }
 
-void LruBooks::NoteTaken(const Taken& taken, std::int64_t total, std::int64_t left) {
+void LruBooks::NoteTaken(const Moved& taken, std::int64_t left) {
+  const std::int64_t total = taken.total();
   if (total == 0) return;
   CountLists(taken.lists, -1);
   CountIsolated(total - taken.file, taken.file);
   mm_.reclaimer->NoteIsolatedPeak(isolated(), left);
+}
+
+void LruBooks::NotePutBack(const Moved& back) {
+  CountLists(back.lists, 1);
+  CountIsolated(back.file - back.total(), -back.file);
+}
+
+void LruBooks::NoteFreed(const PageFrame& frame) {
+  const bool anon = IsAnon(frame);
+  CountIsolated(anon ? -1 : 0, anon ? 0 : -1);
 }
 
 void LruBooks::CountIsolated(std::int64_t anon, std::int64_t file) {

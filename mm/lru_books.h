@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 
 #include "mm/lru.h"
@@ -20,15 +21,46 @@ class CgroupLists;
 // Frames by list.
 using ListCounts = std::array<std::int64_t, kLruLists>;
 
-// What one isolation took: by list, and how much of it belongs to files. Without split LRU the
-// lists do not tell the two apart.
-struct Taken {
-  ListCounts lists{};
-  std::int64_t file = 0;
-};
-
 [[nodiscard]] inline bool IsAnon(const PageFrame& frame) {
   return frame.Test(kPageAnon | kPageSwapBacked);
+}
+
+// What one isolation took, or one call put back: by list, and how much of it belongs to files.
+// Without split LRU the lists do not tell the two apart.
+struct Moved {
+  ListCounts lists{};
+  std::int64_t file = 0;
+
+  void Add(LruList list, const PageFrame& frame) {
+    ++lists[static_cast<std::size_t>(list)];
+    if (!IsAnon(frame)) ++file;
+  }
+  [[nodiscard]] std::int64_t total() const {
+    return std::accumulate(lists.begin(), lists.end(), std::int64_t{0});
+  }
+};
+
+// The list of a page without split LRU.
+[[nodiscard]] constexpr LruList ListFor(bool active) {
+  return active ? LruList::kActiveAnon : LruList::kInactiveAnon;
+}
+
+// Lumpy reclaim: visits the other frames of n's aligned block of 2^order that are of this zone. A
+// hole ends the block.
+template <class Visit>
+void ForCompanions(const FrameTable& frames, std::size_t zone, FrameNo n, int order, Visit visit) {
+  const FrameNo size = FrameNo{1} << order;
+  const FrameNo base = n & ~(size - 1);
+  for (FrameNo other = base; other < base + size; ++other) {
+    if (other == n) continue;
+    if (other >= frames.end() || frames[other].state() == FrameState::kAbsent) break;
+    if (frames[other].zone() == zone) visit(other);
+  }
+}
+// Whether a page of list `its` goes along with one that is isolated from `list`.
+[[nodiscard]] constexpr bool IsCompanion(LruList its, LruList list, IsolateMode mode) {
+  if (its == LruList::kUnevictable || IsFile(its) != IsFile(list)) return false;
+  return mode == IsolateMode::kBoth || IsActive(its) == (mode == IsolateMode::kActive);
 }
 
 class LruBooks {
@@ -49,11 +81,11 @@ class LruBooks {
 
   // Frames joined a list, or (count < 0) left it.
   void Count(LruList list, std::int64_t count) const;
-  void CountLists(const ListCounts& counts, std::int64_t sign) const;
-  // Isolation took `total` frames and left so many on the lists.
-  void NoteTaken(const Taken& taken, std::int64_t total, std::int64_t left);
-  // Isolated frames became so many more, or (below 0) fewer.
-  void CountIsolated(std::int64_t anon, std::int64_t file);
+  // Isolation took these and left so many frames on the lists.
+  void NoteTaken(const Moved& taken, std::int64_t left);
+  void NotePutBack(const Moved& back);
+  // An isolated frame is about to be freed.
+  void NoteFreed(const PageFrame& frame);
 
   // Frames of a list by its counter, per-CPU parts included; exact at rest.
   [[nodiscard]] std::int64_t Size(LruList list) const;
@@ -62,6 +94,10 @@ class LruBooks {
   [[nodiscard]] std::string Compare(LruList list, std::int64_t found) const;
 
  private:
+  void CountLists(const ListCounts& counts, std::int64_t sign) const;
+  // Isolated frames became so many more, or (below 0) fewer.
+  void CountIsolated(std::int64_t anon, std::int64_t file);
+
   MemoryManager& mm_;
   const std::size_t zone_;
   const bool split_;

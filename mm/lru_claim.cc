@@ -51,8 +51,7 @@ LruClaims::Outcome LruClaims::TakeOne(FrameNo n, Isolation& isolation, Wanted wa
   }
   frame.SetState(FrameState::kIsolated);  // referenced: nobody can abandon it any more
   isolation.batch.push_back({.frame = n, .activate = IsActive(list)});
-  ++isolation.taken.lists[static_cast<std::size_t>(list)];
-  if (!IsAnon(frame)) ++isolation.taken.file;
+  isolation.taken.Add(list, frame);
   ++isolation.result.taken;
   return Outcome::kTaken;
 }
@@ -67,28 +66,25 @@ bool LruClaims::Take(FrameNo n, Isolation& isolation) {
   return true;
 }
 
-// As with a lock: the rest of the aligned block, of the wanted kind, each a scan. A hole ends it.
+// As with a lock; each is a scan.
 void LruClaims::TakeCompanions(FrameNo n, Isolation& isolation) {
   const auto wanted = [&](std::uint32_t flags) {
-    const LruList its = books_.ListOf(flags);
-    if (its == LruList::kUnevictable || IsFile(its) != IsFile(isolation.list)) return false;
-    return isolation.mode == IsolateMode::kBoth ||
-           IsActive(its) == (isolation.mode == IsolateMode::kActive);
+    return IsCompanion(books_.ListOf(flags), isolation.list, isolation.mode);
   };
-  const FrameNo size = FrameNo{1} << isolation.order;
-  const FrameNo base = n & ~(size - 1);
-  for (FrameNo other = base; other < base + size; ++other) {
-    if (other == n) continue;
-    if (other >= mm_.frames.end()) break;
-    const PageFrame& frame = mm_.frames[other];
-    if (frame.state() == FrameState::kAbsent) break;
-    if (frame.zone() != zone_.ordinal) continue;
+  ForCompanions(mm_.frames, zone_.ordinal, n, isolation.order, [&](FrameNo other) {
     if (TakeOne(other, isolation, wanted) == Outcome::kTaken) ++isolation.result.scanned;
-  }
+  });
+}
+
+std::int64_t LruClaims::TakeThese(std::span<const FrameNo> frames, LruList list,
+                                  BatchEntries& batch) {
+  Isolation isolation{.list = list, .batch = batch};
+  for (const FrameNo n : frames) static_cast<void>(Take(n, isolation));
+  return Finish(isolation).taken;
 }
 
 Isolated LruClaims::Finish(const Isolation& isolation) {
-  books_.NoteTaken(isolation.taken, isolation.result.taken, mm_.reclaimer->LruPages(zone_));
+  books_.NoteTaken(isolation.taken, mm_.reclaimer->LruPages(zone_));
   return isolation.result;
 }
 
@@ -122,8 +118,7 @@ void LruClaims::Del(std::span<FrameNo> dead) {
 void LruClaims::NoteFreed(FrameNo n) {
   PageFrame& frame = mm_.frames[n];
   frame.SetState(FrameState::kInUse, kPageActive, 0);
-  const bool anon = IsAnon(frame);
-  books_.CountIsolated(anon ? -1 : 0, anon ? 0 : -1);
+  books_.NoteFreed(frame);
 }
 
 std::string LruClaims::CheckCounts() const {

@@ -33,7 +33,7 @@ struct Isolation {
   int order = 0;
   IsolateMode mode = IsolateMode::kInactive;
   BatchEntries& batch;
-  Taken taken{};
+  Moved taken{};
   Isolated result{};
 };
 
@@ -63,8 +63,25 @@ class LruClaims {
   // Tries to isolate a frame, if it is on isolation.list; counts a scan if it was. With order > 0,
   // companions as well. False: it is not there, or on its way to be freed.
   bool Take(FrameNo n, Isolation& isolation);
+  // Lru::IsolateThese().
+  std::int64_t TakeThese(std::span<const FrameNo> frames, LruList list, BatchEntries& batch);
   // Ends an isolation: counters and peaks.
   Isolated Finish(const Isolation& isolation);
+
+  // Lru::SetActive(); on_claim() is called while the frame is claimed.
+  template <class OnClaim>
+  bool SetActive(FrameNo n, bool active, OnClaim on_claim) {
+    const auto claimed = Claim(mm_.frames[n], [active](std::uint32_t flags) {
+      return ((flags & kPageActive) != 0) != active && (flags & kPageUnevictable) == 0;
+    });
+    if (!claimed) return false;
+    Charge(op_cost_);
+    on_claim();
+    if (!GiveBack(n, active)) return false;
+    books_.Count(ListFor(!active), -1);
+    books_.Count(ListFor(active), 1);
+    return true;
+  }
 
   // Lru's functions, as far as they are the same for all.
   void Del(std::span<FrameNo> dead);

@@ -33,7 +33,7 @@ class ClockLru final : public Lru {
   void Add(std::span<const FrameNo> frames, bool active) override {
     for (const FrameNo n : frames) {
       Charge(op_cost_);
-      claims_.books().Count(active ? LruList::kActiveAnon : LruList::kInactiveAnon, 1);
+      claims_.books().Count(ListFor(active), 1);
       mm_.frames[n].SetState(FrameState::kLru, kPageActive, active ? kPageActive : 0U);
     }
   }
@@ -45,15 +45,7 @@ class ClockLru final : public Lru {
 
   // The flag alone; one winner, as for every move.
   bool SetActive(FrameNo n, bool active) override {
-    const auto claimed = claims_.Claim(mm_.frames[n], [active](std::uint32_t flags) {
-      return ((flags & kPageActive) != 0) != active && (flags & kPageUnevictable) == 0;
-    });
-    if (!claimed) return false;
-    Charge(op_cost_);
-    if (!claims_.GiveBack(n, active)) return false;
-    claims_.books().Count(active ? LruList::kInactiveAnon : LruList::kActiveAnon, -1);
-    claims_.books().Count(active ? LruList::kActiveAnon : LruList::kInactiveAnon, 1);
-    return true;
+    return claims_.SetActive(n, active, [] {});
   }
 
   // Once round at most. Nothing says where the wanted frames are, but their counter says that there
@@ -72,24 +64,18 @@ class ClockLru final : public Lru {
 
   std::int64_t IsolateThese(std::span<const FrameNo> frames, LruList list,
                             BatchEntries& batch) override {
-    Isolation isolation{.list = list, .batch = batch};
-    for (const FrameNo n : frames) static_cast<void>(claims_.Take(n, isolation));
-    return claims_.Finish(isolation).taken;
+    return claims_.TakeThese(frames, list, batch);
   }
 
   void PutBack(std::span<const BatchEntry> entries) override {
-    ListCounts added{};
-    std::int64_t anon = 0;
+    Moved back;
     for (const BatchEntry& entry : entries) {
       Charge(op_cost_);
       PageFrame& frame = mm_.frames[entry.frame];
-      if (IsAnon(frame)) ++anon;
-      const LruList list = entry.activate ? LruList::kActiveAnon : LruList::kInactiveAnon;
-      ++added[static_cast<std::size_t>(list)];
+      back.Add(ListFor(entry.activate), frame);
       frame.SetState(FrameState::kLru, kPageActive, entry.activate ? kPageActive : 0U);
     }
-    claims_.books().CountLists(added, 1);
-    claims_.books().CountIsolated(-anon, anon - static_cast<std::int64_t>(entries.size()));
+    claims_.books().NotePutBack(back);
   }
 
   void NoteFreed(FrameNo n) override { claims_.NoteFreed(n); }

@@ -69,7 +69,7 @@ class LockedLru final : public Lru {
     SpinGuard guard(lock_);
     const std::size_t before = batch.size();
     Isolated result;
-    Taken taken;
+    Moved taken;
     // Visible frames stay on the list, so without a bound a short one would be walked round and
     // round.
     if (visible_) want = std::min(want, At(list).size());
@@ -80,7 +80,7 @@ class LockedLru final : public Lru {
       }
     }
     result.taken = static_cast<std::int64_t>(batch.size() - before);
-    if (!visible_) books_.NoteTaken(taken, result.taken, SizeOfAll());
+    if (!visible_) books_.NoteTaken(taken, SizeOfAll());
     return result;
   }
 
@@ -88,15 +88,14 @@ class LockedLru final : public Lru {
                             BatchEntries& batch) override {
     SpinGuard guard(lock_);
     const std::size_t before = batch.size();
-    Taken taken;
+    Moved taken;
     for (const FrameNo n : frames) {
       const PageFrame& frame = mm_.frames[n];
       if (frame.state() != FrameState::kLru || ListOf(frame) != list) continue;
       static_cast<void>(TakeOrRotate(n, batch, taken));
     }
-    const auto count = static_cast<std::int64_t>(batch.size() - before);
-    if (!visible_) books_.NoteTaken(taken, count, SizeOfAll());
-    return count;
+    if (!visible_) books_.NoteTaken(taken, SizeOfAll());
+    return static_cast<std::int64_t>(batch.size() - before);
   }
 
   void PutBack(std::span<const BatchEntry> entries) override {
@@ -109,26 +108,22 @@ class LockedLru final : public Lru {
       }
       return;
     }
-    ListCounts added{};
-    std::int64_t anon = 0;
+    Moved back;
     for (const BatchEntry& entry : entries) {
       PageFrame& frame = mm_.frames[entry.frame];
       Charge(op_cost_);
       frame.SetState(FrameState::kLru, kPageActive, entry.activate ? kPageActive : 0U);
-      if (IsAnon(frame)) ++anon;
       const LruList list = ListOf(frame);
       At(list).PushHead(mm_.frames, entry.frame);
-      ++added[static_cast<std::size_t>(list)];
+      back.Add(list, frame);
     }
-    books_.CountLists(added, 1);
-    books_.CountIsolated(-anon, anon - static_cast<std::int64_t>(entries.size()));
+    books_.NotePutBack(back);
   }
 
   void NoteFreed(FrameNo n) override {
     PageFrame& frame = mm_.frames[n];
     frame.SetState(FrameState::kInUse, kPageActive, 0);
-    const bool anon = IsAnon(frame);
-    books_.CountIsolated(anon ? -1 : 0, anon ? 0 : -1);
+    books_.NoteFreed(frame);
   }
 
   std::int64_t Size(LruList list) const override {
@@ -180,7 +175,7 @@ class LockedLru final : public Lru {
 
   // Moves a frame from its list to the batch; one whose last reference is gone only goes to the
   // head, out of the way of who is about to free it.
-  bool TakeOrRotate(FrameNo n, BatchEntries& batch, Taken& taken) {
+  bool TakeOrRotate(FrameNo n, BatchEntries& batch, Moved& taken) {
     Charge(op_cost_);
     PageFrame& frame = mm_.frames[n];
     const LruList list = ListOf(frame);
@@ -192,29 +187,21 @@ class LockedLru final : public Lru {
     if (!got) return false;
     if (!visible_) frame.SetState(FrameState::kIsolated);
     batch.push_back({.frame = n, .activate = IsActive(list)});
-    ++taken.lists[static_cast<std::size_t>(list)];
-    if (!IsAnon(frame)) ++taken.file;
+    taken.Add(list, frame);
     return true;
   }
 
-  // Lumpy reclaim: the rest of the aligned block, as far as it is on an LRU and of the wanted kind.
-  // Returns how many were taken. A hole ends the block.
+  // As far as they are on an LRU and of the wanted kind. Returns how many were taken.
   std::int64_t TakeCompanions(FrameNo n, LruList list, int order, IsolateMode mode,
-                              BatchEntries& batch, Taken& taken) {
-    const FrameNo base = n & ~((FrameNo{1} << order) - 1);
+                              BatchEntries& batch, Moved& taken) {
     std::int64_t count = 0;
-    for (FrameNo other = base; other < base + (FrameNo{1} << order); ++other) {
-      if (other == n) continue;
-      if (other >= mm_.frames.end()) break;
-      PageFrame& frame = mm_.frames[other];
-      if (frame.state() == FrameState::kAbsent) break;
-      if (frame.zone() != zone_.ordinal || frame.state() != FrameState::kLru) continue;
-      if (group_ != nullptr && &mm_.cgroups->GroupOf(other) != group_) continue;
-      const LruList its = ListOf(frame);
-      if (its == LruList::kUnevictable || IsFile(its) != IsFile(list)) continue;
-      if (mode != IsolateMode::kBoth && IsActive(its) != (mode == IsolateMode::kActive)) continue;
+    ForCompanions(mm_.frames, zone_.ordinal, n, order, [&](FrameNo other) {
+      const PageFrame& frame = mm_.frames[other];
+      if (frame.state() != FrameState::kLru) return;
+      if (group_ != nullptr && &mm_.cgroups->GroupOf(other) != group_) return;
+      if (!IsCompanion(ListOf(frame), list, mode)) return;
       if (TakeOrRotate(other, batch, taken)) ++count;
-    }
+    });
     return count;
   }
 

@@ -85,15 +85,8 @@ class RingLru final : public Lru {
   }
 
   bool SetActive(FrameNo n, bool active) override {
-    const auto claimed = claims_.Claim(mm_.frames[n], [active](std::uint32_t flags) {
-      return ((flags & kPageActive) != 0) != active && (flags & kPageUnevictable) == 0;
-    });
-    if (!claimed) return false;
-    Charge(op_cost_);
-    const std::uint32_t sequence = NextSequence(n);
-    if (!claims_.GiveBack(n, active)) return false;
-    claims_.books().Count(ListFor(!active), -1);
-    claims_.books().Count(ListFor(active), 1);
+    std::uint32_t sequence = 0;
+    if (!claims_.SetActive(n, active, [&] { sequence = NextSequence(n); })) return false;
     EntryBatch entries;
     entries.Add({n, sequence});
     Queue(entries, active);
@@ -113,28 +106,23 @@ class RingLru final : public Lru {
 
   std::int64_t IsolateThese(std::span<const FrameNo> frames, LruList list,
                             BatchEntries& batch) override {
-    Isolation isolation{.list = list, .batch = batch};
-    for (const FrameNo n : frames) static_cast<void>(claims_.Take(n, isolation));
-    return claims_.Finish(isolation).taken;
+    return claims_.TakeThese(frames, list, batch);
   }
 
   void PutBack(std::span<const BatchEntry> entries) override {
     std::array<EntryBatch, 2> queued;
-    ListCounts added{};
-    std::int64_t anon = 0;
+    Moved back;
     for (const BatchEntry& entry : entries) {
       Charge(op_cost_);
       PageFrame& frame = mm_.frames[entry.frame];
       const std::uint32_t sequence = NextSequence(entry.frame);
-      if (IsAnon(frame)) ++anon;
+      back.Add(ListFor(entry.activate), frame);
       frame.SetState(FrameState::kLru, kPageActive, entry.activate ? kPageActive : 0U);
-      ++added[static_cast<std::size_t>(ListFor(entry.activate))];
       EntryBatch& side = queued[entry.activate ? 1 : 0];
       side.Add({entry.frame, sequence});
       if (side.full()) Queue(side, entry.activate);
     }
-    claims_.books().CountLists(added, 1);
-    claims_.books().CountIsolated(-anon, anon - static_cast<std::int64_t>(entries.size()));
+    claims_.books().NotePutBack(back);
     Queue(queued[0], false);
     Queue(queued[1], true);
   }
@@ -181,9 +169,6 @@ class RingLru final : public Lru {
     EntryRing early;
   };
 
-  static LruList ListFor(bool active) {
-    return active ? LruList::kActiveAnon : LruList::kInactiveAnon;
-  }
   [[nodiscard]] std::size_t IndexOf(FrameNo n) const { return n - zone_.start.n; }
 
   // The caller owns the frame alone. Published by the state that follows it.
@@ -219,38 +204,34 @@ class RingLru final : public Lru {
   }
 
   void Queue(EntryBatch& entries, bool active) {
-    if (entries.span().empty()) return;
-    List& list = lists_[active ? 1 : 0];
-    Pause pause;
-    while (list.main.size() > list.main.limit()) {
-      if (!Compact(list.main, list, active)) pause.Once();
-    }
-    list.main.Push(entries.span());
-    entries.Clear();
+    PushBounded(lists_[active ? 1 : 0].main, entries, active);
+  }
+  void QueueEarly(EntryBatch& entries, bool active) {
+    PushBounded(lists_[active ? 1 : 0].early, entries, active);
   }
 
-  void QueueEarly(EntryBatch& entries, bool active) {
+  // Compacts the ring of that list until it has room.
+  void PushBounded(EntryRing& ring, EntryBatch& entries, bool active) {
     if (entries.span().empty()) return;
-    List& list = lists_[active ? 1 : 0];
     Pause pause;
-    while (list.early.size() > list.early.limit()) {
-      if (!Compact(list.early, list, active)) pause.Once();
+    while (ring.size() > ring.limit()) {
+      if (!Compact(ring, active)) pause.Once();
     }
-    list.early.Push(entries.span());
+    ring.Push(entries.span());
     entries.Clear();
   }
 
   // Pops a batch and keeps in the early ring what still holds. False: the oldest entry is not
   // published yet.
-  bool Compact(EntryRing& ring, List& list, bool active) {
+  bool Compact(EntryRing& ring, bool active) {
     std::array<Entry, EntryRing::kBatch> entries;
     const std::size_t count = ring.Pop(entries);
     EntryBatch live;
     for (std::size_t i = 0; i < count; ++i) {
       if (Holds(entries[i], active)) live.Add(entries[i]);
     }
-    if (&ring == &list.early) {
-      ring.Push(live.span());
+    if (&ring == &lists_[active ? 1 : 0].early) {
+      ring.Push(live.span());  // into the places just emptied
     } else {
       QueueEarly(live, active);
     }
