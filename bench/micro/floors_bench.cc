@@ -58,33 +58,29 @@ void BM_Floor_Loop(benchmark::State& state) {
 }
 BENCHMARK(BM_Floor_Loop);
 
-void BM_Floor_AtomicRmw(benchmark::State& state) {
-  constexpr int kOperations = 20'000'000;
+// Times operation(word, i) on one word, with a second thread in the process.
+template <class Operation>
+void TimeOwned(benchmark::State& state, Operation operation) {
+  constexpr std::uint64_t kOperations = 20'000'000;
   const Company company;
-  std::atomic<std::uint64_t> word{0};
   for (auto _ : state) {
+    std::atomic<std::uint64_t> word{0};
     const auto start = Clock::now();
-    for (int i = 0; i < kOperations; ++i) word.fetch_add(1, std::memory_order_acq_rel);
+    for (std::uint64_t i = 0; i < kOperations; ++i) operation(word, i);
     state.SetIterationTime(SecondsSince(start));
   }
-  PerOperation(state, kOperations);
+  PerOperation(state, static_cast<double>(kOperations));
+}
+
+void BM_Floor_AtomicRmw(benchmark::State& state) {
+  TimeOwned(state, [](auto& word, std::uint64_t) { word.fetch_add(1, std::memory_order_acq_rel); });
 }
 BENCHMARK(BM_Floor_AtomicRmw)->UseManualTime()->Iterations(1);
 
 void BM_Floor_CompareExchange(benchmark::State& state) {
-  constexpr int kOperations = 20'000'000;
-  const Company company;
-  std::atomic<std::uint64_t> word{0};
-  for (auto _ : state) {
-    const auto start = Clock::now();
-    for (std::uint64_t i = 0; i < kOperations; ++i) {
-      std::uint64_t expected = i;
-      PS_CHECK(word.compare_exchange_strong(expected, i + 1, std::memory_order_acq_rel));
-    }
-    state.SetIterationTime(SecondsSince(start));
-    word = 0;
-  }
-  PerOperation(state, kOperations);
+  TimeOwned(state, [](auto& word, std::uint64_t i) {
+    PS_CHECK(word.compare_exchange_strong(i, i + 1, std::memory_order_acq_rel));
+  });
 }
 BENCHMARK(BM_Floor_CompareExchange)->UseManualTime()->Iterations(1);
 

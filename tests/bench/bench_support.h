@@ -65,4 +65,21 @@ inline RunConfig SmallRun(std::vector<Setting> sets = {}, const std::string& ker
   return *std::move(config);
 }
 
+// Runs a prepared configuration that must run.
+inline RunRecord Execute(const RunConfig& config) {
+  auto record = ExecuteRun(config, {});
+  INFO(record.status().message());
+  REQUIRE(record.ok());
+  return *std::move(record);
+}
+
+// One of the workload's numbers, which must be there.
+inline std::int64_t Number(const RunRecord& record, const std::string& name) {
+  for (const auto& [key, value] : record.workload.numbers) {
+    if (key == name) return value;
+  }
+  FAIL("no number " << name);
+  return 0;
+}
+
 }  // namespace pagestorm::bench

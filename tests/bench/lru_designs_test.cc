@@ -14,21 +14,9 @@ namespace {
 
 std::string AnyLru() { return GENERATE("locked", "ring", "clock"); }
 
-RunRecord Execute(const RunConfig& config) {
-  RunConfig prepared = config;
-  REQUIRE(PrepareRun(prepared).ok());
-  auto record = ExecuteRun(prepared, {});
-  INFO(record.status().message());
-  REQUIRE(record.ok());
-  return *std::move(record);
-}
-
-std::int64_t Number(const RunRecord& record, const std::string& name) {
-  for (const auto& [key, value] : record.workload.numbers) {
-    if (key == name) return value;
-  }
-  FAIL("no number " << name);
-  return 0;
+RunRecord PrepareAndExecute(RunConfig config) {
+  REQUIRE(PrepareRun(config).ok());
+  return Execute(config);
 }
 
 // ExecuteRun() counts every frame at the end (`broken`). Mutations not tried yet: EntryRing that
@@ -40,7 +28,7 @@ TEST_CASE("LRU designs: a press beyond memory loses nothing, twice the same way"
                                      {"--set", "workload.mib=20"},
                                      {"--set", "workload.sweeps=2"},
                                      {"--set", "workload.hot_mib=1"}});
-  const RunRecord one = Execute(config);
+  const RunRecord one = PrepareAndExecute(config);
   CHECK(one.verdict() == "");
   CHECK(one.outcome.broken.empty());
   CHECK(Number(one, "pages_lost") == 0);
@@ -54,7 +42,7 @@ TEST_CASE("LRU designs: a press beyond memory loses nothing, twice the same way"
   });
   CHECK(lines == (lru != "locked"));
   CHECK(lock == (lru == "locked"));
-  const RunRecord two = Execute(config);
+  const RunRecord two = PrepareAndExecute(config);
   CHECK(two.outcome.run.trace_hash == one.outcome.run.trace_hash);
   CHECK(ResultJson(two) == ResultJson(one));
 }
@@ -62,10 +50,10 @@ TEST_CASE("LRU designs: a press beyond memory loses nothing, twice the same way"
 TEST_CASE("LRU designs: real threads lose nothing under pressure", "[bench][lru][threads]") {
   const std::string lru = AnyLru();
   CAPTURE(lru);
-  const RunRecord record = Execute(SmallRun({{"--set", "lru=" + lru},
-                                             {"--set", "engine.kind=threads"},
-                                             {"--set", "workload.mib=18"},
-                                             {"--set", "workload.sweeps=1"}}));
+  const RunRecord record = PrepareAndExecute(SmallRun({{"--set", "lru=" + lru},
+                                                       {"--set", "engine.kind=threads"},
+                                                       {"--set", "workload.mib=18"},
+                                                       {"--set", "workload.sweeps=1"}}));
   CHECK(record.verdict() == "");
   CHECK(record.outcome.broken.empty());
   CHECK(Number(record, "pages_lost") == 0);
@@ -81,7 +69,7 @@ TEST_CASE("lruscan: every page is taken and put back, and keeps its content", "[
   request.sets = {{"--set", "lru=" + lru}, {"--set", "workload.batches=50"}};
   const auto config = LoadRunConfig(request, TreeContext());
   REQUIRE(config.ok());
-  const RunRecord record = Execute(*config);
+  const RunRecord record = PrepareAndExecute(*config);
   CHECK(record.verdict() == "");
   CHECK(record.outcome.broken.empty());
   CHECK(Number(record, "tasks_finished") == 4);
@@ -106,7 +94,7 @@ TEST_CASE("LRU designs: the storm ends in a false OOM on each of them", "[bench]
   request.sets = {{"--set", "lru=" + lru}, {"--set", "seed=2"}};
   const auto config = LoadRunConfig(request, TreeContext());
   REQUIRE(config.ok());
-  const RunRecord storm = Execute(*config);
+  const RunRecord storm = PrepareAndExecute(*config);
   CHECK(storm.outcome.broken.empty());
   CHECK(storm.oom_kills > 0);
   REQUIRE_FALSE(storm.ooms.empty());

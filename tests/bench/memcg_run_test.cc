@@ -14,12 +14,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-RunRecord Execute(const RunConfig& config) {
-  auto record = ExecuteRun(config, {});
-  INFO(record.status().message());
-  REQUIRE(record.ok());
-  CHECK(record->outcome.broken == "");
-  return *std::move(record);
+RunRecord ExecuteWhole(const RunConfig& config) {
+  RunRecord record = Execute(config);
+  CHECK(record.outcome.broken == "");
+  return record;
 }
 
 std::string Complaint(const std::vector<Setting>& sets) {
@@ -142,7 +140,7 @@ TEST_CASE("Cgroups: a press over two groups stays within their limits and loses 
   CHECK(file->text == "4194304\n");
 
   // The same again, from the expanded configuration too.
-  CHECK(ResultJson(Execute(config)) == ResultJson(record));
+  CHECK(ResultJson(ExecuteWhole(config)) == ResultJson(record));
   const std::string toml = EffectiveToml(config, "x");
   CHECK(toml.find("[cgroup]\ncount = 2") != std::string::npos);
 }
@@ -160,7 +158,7 @@ TEST_CASE("Cgroups: every workload spreads its tasks", "[bench][memcg]") {
     INFO(config.status().message());
     REQUIRE(config.ok());
     REQUIRE(PrepareRun(*config).ok());
-    const RunRecord record = Execute(*config);
+    const RunRecord record = ExecuteWhole(*config);
     CAPTURE(workload, record.verdict());
     CHECK(record.exit_code() == kExitDone);
     CHECK(Lost(record) == 0);
@@ -184,8 +182,8 @@ TEST_CASE("Cgroups: a machine without them runs as it always did", "[bench][memc
   const RunConfig plain = SmallRun({{"--set", "workload.mib=20"}});
   const RunConfig other =
       SmallRun({{"--set", "workload.mib=20"}, {"--set", "memcg.lru=per_cgroup"}});
-  const RunRecord one = Execute(plain);
-  const RunRecord two = Execute(other);
+  const RunRecord one = ExecuteWhole(plain);
+  const RunRecord two = ExecuteWhole(other);
   CHECK(one.outcome.run.trace_hash == two.outcome.run.trace_hash);
   CHECK(one.cgroups.empty());
   CHECK(ResultJson(one).find("\"cgroups\"") == std::string::npos);
@@ -195,7 +193,7 @@ TEST_CASE("Cgroups: a machine without them runs as it always did", "[bench][memc
 // Groups without a limit change where pages are counted, not who is reclaimed.
 TEST_CASE("Cgroups: without limits global reclaim is the only one", "[bench][memcg]") {
   const std::string lru = GENERATE("zone", "per_cgroup");
-  const RunRecord record = Execute(SmallRun(
+  const RunRecord record = ExecuteWhole(SmallRun(
       {{"--set", "workload.mib=20"}, {"--set", "cgroup.count=3"}, {"--set", "memcg.lru=" + lru}}));
   CHECK(record.exit_code() == kExitDone);
   CHECK(Lost(record) == 0);

@@ -8,21 +8,6 @@
 namespace pagestorm::bench {
 namespace {
 
-RunRecord Execute(const RunConfig& config) {
-  auto record = ExecuteRun(config, {});
-  INFO(record.status().message());
-  REQUIRE(record.ok());
-  return *std::move(record);
-}
-
-std::int64_t Number(const RunRecord& record, const std::string& name) {
-  for (const auto& [key, value] : record.workload.numbers) {
-    if (key == name) return value;
-  }
-  FAIL("no number " << name);
-  return 0;
-}
-
 TEST_CASE("ExecuteRun: a press that fits finishes with every page as it was written",
           "[bench][run]") {
   const RunRecord record = Execute(SmallRun());
