@@ -37,6 +37,9 @@ inline constexpr Ns kMicrosecond{1'000};
 inline constexpr Ns kMillisecond{1'000'000};
 inline constexpr Ns kSecond{1'000'000'000};
 
+inline constexpr std::int64_t kMiB = std::int64_t{1} << 20;  // bytes
+inline constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
 // A counter with one writer that others may glance at: exact for its writer, at most stale for
 // them.
 class OwnedCounter {

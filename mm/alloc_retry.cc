@@ -11,8 +11,6 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr Ns kNap{kSecond.n / 10};
-
 bool Has(const RetryRule::Request& request, Gfp flag) { return (request.gfp & flag) != 0; }
 
 class UntilNoProgress final : public RetryRule {
@@ -48,7 +46,7 @@ class SixteenRounds final : public RetryRule {
         [&](const Zone* zone) { return CouldServe(*zone, request, state.no_progress_loops); });
     if (promising == request.zonelist.end()) return Next::kOom;
     if (progress == 0 && 2 * WritePending(mm_, **promising) > ReclaimablePages(mm_, **promising)) {
-      mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+      mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
     } else {
       CondResched();
     }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t At(MigrateType type) { return static_cast<std::size_t>(type); }
 constexpr FrameNo Size(int order) { return FrameNo{1} << order; }
-FreeArea& Area(Zone& zone, int order) { return zone.free_area[static_cast<std::size_t>(order)]; }
+FreeArea& AreaOf(Zone& zone, int order) { return zone.free_area[static_cast<std::size_t>(order)]; }
 
 // Where a type looks for blocks when its own lists have none, in this order; RESERVE comes after
 // all.
@@ -53,16 +53,16 @@ void Link(Zone& zone, FrameNo n, int order, MigrateType type) {
   PageFrame& head = zone.mm.frames[n];
   SetHead(head, true);
   head.priv = Tag(order, type);
-  Area(zone, order).list[At(type)].PushHead(zone.mm.frames, n);
-  Area(zone, order).nr_free += 1;
+  AreaOf(zone, order).list[At(type)].PushHead(zone.mm.frames, n);
+  AreaOf(zone, order).nr_free += 1;
 }
 
 int Unlink(Zone& zone, FrameNo n) {
   PageFrame& head = zone.mm.frames[n];
   PS_DCHECK(IsFreeHead(head, zone));
   const int order = OrderOf(head);
-  Area(zone, order).list[TypeOf(head)].Remove(zone.mm.frames, n);
-  Area(zone, order).nr_free -= 1;
+  AreaOf(zone, order).list[TypeOf(head)].Remove(zone.mm.frames, n);
+  AreaOf(zone, order).nr_free -= 1;
   SetHead(head, false);
   head.priv = 0;
   return order;
@@ -112,7 +112,7 @@ void Expand(Zone& zone, FrameNo n, int from, int order, MigrateType type, BuddyW
 
 FrameNo TakeSmallest(Zone& zone, int order, MigrateType type, BuddyWork& work) {
   for (int at = order; at <= kMaxOrder; ++at) {
-    const FrameNo n = Area(zone, at).list[At(type)].head();
+    const FrameNo n = AreaOf(zone, at).list[At(type)].head();
     if (n == kNoFrame) continue;
     Unlink(zone, n);
     Expand(zone, n, at, order, type, work);
@@ -141,7 +141,7 @@ FrameNo StealFrom(Zone& zone, FrameNo n, int order, MigrateType type, MigrateTyp
 FrameNo TakeFallback(Zone& zone, int order, MigrateType type, BuddyWork& work) {
   for (int at = kMaxOrder; at >= order; --at) {
     for (const MigrateType victim : FallbacksOf(type)) {
-      const FrameNo n = Area(zone, at).list[At(victim)].head();
+      const FrameNo n = AreaOf(zone, at).list[At(victim)].head();
       if (n != kNoFrame) return StealFrom(zone, n, order, type, victim, work);
     }
   }
@@ -255,9 +255,9 @@ std::string CheckBuddy(Zone& zone) {
     std::int64_t blocks = 0;
     for (std::size_t type = 0; type < kMigrateTypes; ++type) {
       FrameNo previous = kNoFrame;
-      const FrameList& list = Area(zone, order).list[type];
+      const FrameList& list = AreaOf(zone, order).list[type];
       for (FrameNo n = list.head(); n != kNoFrame; previous = n, n = frames[n].next) {
-        if (++blocks > Area(zone, order).nr_free) return where(n) + "more blocks than nr_free";
+        if (++blocks > AreaOf(zone, order).nr_free) return where(n) + "more blocks than nr_free";
         if (frames[n].prev != previous) return where(n) + "broken link";
         if (!IsFreeHead(frames[n], zone)) return where(n) + "listed, but not free";
         if (frames[n].priv != Tag(order, static_cast<MigrateType>(type))) {
@@ -276,7 +276,7 @@ std::string CheckBuddy(Zone& zone) {
         }
       }
     }
-    if (blocks != Area(zone, order).nr_free) return where(0) + "fewer blocks than nr_free";
+    if (blocks != AreaOf(zone, order).nr_free) return where(0) + "fewer blocks than nr_free";
     listed += blocks << order;
   }
   const std::int64_t counted = zone.mm.vmstat->Exact(zone.ordinal, ZoneStat::kNrFreePages);

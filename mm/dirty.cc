@@ -13,7 +13,6 @@ namespace {
 constexpr std::int64_t kRatelimitMin = 16;
 constexpr std::int64_t kRatelimitMaxBytes = 4096 * 1024;
 constexpr std::int64_t kRatelimitExceeded = 8;
-constexpr Ns kNap{kSecond.n / 10};
 
 }  // namespace
 
@@ -65,7 +64,7 @@ std::int64_t DirtyThrottle::Balance() {
     if (of_disk() <= limits.dirty || written >= write_chunk()) break;
     ++naps;
     naps_.fetch_add(1, std::memory_order_relaxed);
-    mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+    mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
   }
   written_.fetch_add(written, std::memory_order_relaxed);
   if (of_disk() < limits.dirty) exceeded_.store(false, std::memory_order_relaxed);

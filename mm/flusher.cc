@@ -7,12 +7,6 @@
 #include "mm/writeback.h"
 
 namespace pagestorm::mm {
-namespace {
-
-constexpr Ns kNap{kSecond.n / 10};
-
-}  // namespace
-
 Flusher::Flusher(MemoryManager& mm, PageCache& cache)
     : mm_(mm),
       cache_(cache),
@@ -146,7 +140,7 @@ std::int64_t Flusher::BackgroundWriteout(std::int64_t min_pages) {
     written += kWritebackPagesMax - control.nr_to_write;
     if (control.nr_to_write <= 0) continue;
     if (!control.encountered_congestion && !control.more_io) break;
-    mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+    mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
   }
   background_.fetch_add(written, std::memory_order_relaxed);
   return written;
@@ -164,7 +158,7 @@ std::int64_t Flusher::Kupdate() {
     left -= kWritebackPagesMax - control.nr_to_write;
     if (control.nr_to_write <= 0) continue;
     if (!control.encountered_congestion && !control.more_io) break;
-    mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+    mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
   }
   kupdate_.fetch_add(written, std::memory_order_relaxed);
   return written;

@@ -16,12 +16,13 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr char kName[] = "pfmemalloc";
+constexpr char kPfmemalloc[] = "pfmemalloc";
 
 class PfmemallocGateObject final : public Gate {
  public:
   explicit PfmemallocGateObject(MemoryManager& mm)
-      : mm_(mm), skip_unreclaimable_(GateKnobOf(mm.policy, kName, "skip_unreclaimable") != 0) {
+      : mm_(mm),
+        skip_unreclaimable_(GateKnobOf(mm.policy, kPfmemalloc, "skip_unreclaimable") != 0) {
     for (const auto& node : mm.nodes) places_.emplace_back(mm.engine, node->id.n);
   }
 
@@ -134,7 +135,7 @@ class PfmemallocGateObject final : public Gate {
 }  // namespace
 
 GateType PfmemallocGate() {
-  return {kName,
+  return {kPfmemalloc,
           [](MemoryManager& mm) { return std::make_unique<PfmemallocGateObject>(mm); },
           {{.name = "skip_unreclaimable",
             .value = 1,

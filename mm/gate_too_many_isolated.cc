@@ -12,8 +12,7 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr char kName[] = "too_many_isolated";
-constexpr Ns kNap{kSecond.n / 10};
+constexpr char kTooManyIsolated[] = "too_many_isolated";
 
 std::int64_t Sum(const MemoryManager& mm, const Zone& zone, bool of_node, ZoneStat stat) {
   if (!of_node) return mm.vmstat->Read(zone.ordinal, stat);
@@ -28,9 +27,9 @@ class TooManyIsolatedGateObject final : public Gate {
  public:
   explicit TooManyIsolatedGateObject(MemoryManager& mm)
       : mm_(mm),
-        bound_{.of_node = GateKnobOf(mm.policy, kName, "of_node") != 0,
-               .divisor = GateKnobOf(mm.policy, kName, "divisor")},
-        once_(GateKnobOf(mm.policy, kName, "once") != 0) {}
+        bound_{.of_node = GateKnobOf(mm.policy, kTooManyIsolated, "of_node") != 0,
+               .divisor = GateKnobOf(mm.policy, kTooManyIsolated, "divisor")},
+        once_(GateKnobOf(mm.policy, kTooManyIsolated, "once") != 0) {}
 
   std::optional<std::int64_t> BeforeIsolation(Zone& zone, LruList list, ScanControl& sc) override {
     if (sc.is_kswapd() || !sc.global()) return std::nullopt;
@@ -41,7 +40,7 @@ class TooManyIsolatedGateObject final : public Gate {
         return 0;
       }
       naps_.fetch_add(1, std::memory_order_relaxed);
-      mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+      mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
       napped = true;
       // Somebody who is about to die must not be sent to the OOM killer.
       if (Current().fatal_signal.load(std::memory_order_acquire)) return kSwapClusterMax;
@@ -82,7 +81,7 @@ bool TooManyIsolated(const MemoryManager& mm, const Zone& zone, LruList list, Gf
 }
 
 GateType TooManyIsolatedGate() {
-  return {kName,
+  return {kTooManyIsolated,
           [](MemoryManager& mm) { return std::make_unique<TooManyIsolatedGateObject>(mm); },
           {{.name = "divisor",
             .value = 1,

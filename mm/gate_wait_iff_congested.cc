@@ -13,8 +13,6 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr int kNapBelowPriority = kDefPriority - 2;
-constexpr Ns kNap{kSecond.n / 10};
 constexpr Ns kRetryNap{kSecond.n / 50};
 
 class WaitIffCongestedGateObject final : public Gate {
@@ -27,7 +25,7 @@ class WaitIffCongestedGateObject final : public Gate {
   }
 
   bool Nap(std::span<Zone* const> zonelist, int priority, const ScanControl& sc) override {
-    if (sc.nr_scanned != 0 && priority < kNapBelowPriority) Wait(*zonelist.front(), kNap);
+    if (sc.nr_scanned != 0 && priority < kNapBelowPriority) Wait(*zonelist.front(), kCongestionNap);
     return true;
   }
   bool RetryNap(Zone& preferred) override {

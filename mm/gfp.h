@@ -41,6 +41,7 @@ inline constexpr int kMaxOrder = 10;  // the highest order; MAX_ORDER is 11
 inline constexpr int kPageAllocCostlyOrder = 3;
 inline constexpr int kSwapClusterMax = 32;
 inline constexpr int kDefPriority = 12;
+inline constexpr int kNapBelowPriority = kDefPriority - 2;  // reclaimers nap below it
 inline constexpr int kPagevecSize = 14;
 
 [[nodiscard]] constexpr bool HasIoAndFs(Gfp gfp) {

@@ -17,8 +17,6 @@
 namespace pagestorm::mm {
 namespace {
 
-constexpr int kNapBelowPriority = kDefPriority - 2;
-constexpr Ns kNap{kSecond.n / 10};
 // kswapd leaves a zone alone that is this many times above its high mark.
 constexpr std::int64_t kPlentyFactor = 8;
 // Scanned this many times over without success, with nothing from slab: all unreclaimable.
@@ -173,7 +171,7 @@ void Kswapd::DescendPriorities(Pass& pass) {
     mm_.gate->AfterKswapdPass(node_);
     if (pass.all_ok) return;
     if (pass.total_scanned != 0 && priority < kNapBelowPriority) {
-      mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+      mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
     }
     if (pass.sc.nr_reclaimed >= kSwapClusterMax) return;
   }

@@ -20,10 +20,8 @@
 namespace pagestorm::mm {
 namespace {
 
-// From this priority on a fruitless direct reclaim has tried enough to start writing pages itself.
+// Beyond these a fruitless direct reclaim has tried enough to have pages written by others.
 constexpr std::int64_t kScannedBeforeWriting = kSwapClusterMax + kSwapClusterMax / 2;
-constexpr int kNapBelowPriority = kDefPriority - 2;
-constexpr Ns kNap{kSecond.n / 10};
 
 // What a task holds at the gate, given back on every way out.
 class AtGate {
@@ -170,7 +168,7 @@ void Reclaimer::NapIfFruitless(int priority, const ScanControl& sc) {
   if (priority >= kNapBelowPriority) return;
   if (sc.nr_scanned == 0 && !policy.nap_when_nothing_scanned) return;
   if (policy.nap_min_io_pages > 0 && sc.nr_io_pages <= policy.nap_min_io_pages) return;
-  mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+  mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
 }
 
 // A group has no say in the zones' state.
@@ -302,7 +300,7 @@ std::int64_t Reclaimer::ReclaimBatch(IsolatedBatch& batch, Zone& zone, ScanContr
   sc.pages = {.taken = taken};
   std::int64_t freed = ShrinkPageList(batch, zone, sc, /*sync=*/false);
   if (freed < taken && !sc.is_kswapd() && sc.order > kPageAllocCostlyOrder) {
-    mm_.writeback->CongestionWait(IoDirection::kWrite, kNap);
+    mm_.writeback->CongestionWait(IoDirection::kWrite, kCongestionNap);
     deactivate();
     freed += ShrinkPageList(batch, zone, sc, /*sync=*/true);
   }

@@ -25,6 +25,8 @@ struct DirtyLimits {
 // becomes half of it.
 [[nodiscard]] DirtyLimits DirtyLimitsFor(std::int64_t dirtyable, const DirtyPolicy& policy);
 
+inline constexpr Ns kCongestionNap{kSecond.n / 10};  // HZ / 10, the naps of reclaim and writeback
+
 class Writeback {
  public:
   explicit Writeback(MemoryManager& mm);

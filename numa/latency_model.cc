@@ -47,7 +47,7 @@ PathCost CostAt(const std::vector<DistancePoint>& points, int distance) {
   return Beyond(points, distance);
 }
 
-absl::Status Invalid(const std::string& what) {
+absl::Status BadModel(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("latency.", what));
 }
 
@@ -57,25 +57,25 @@ constexpr std::int64_t kMaxMbPerS = 100'000'000;
 }  // namespace
 
 absl::Status ValidateLatencyParams(const LatencyParams& params) {
-  if (params.points.empty()) return Invalid("points: at least one is needed");
+  if (params.points.empty()) return BadModel("points: at least one is needed");
   int previous = kLocalDistance - 1;
   for (const DistancePoint& point : params.points) {
     if (point.distance <= previous || point.distance > kMaxDistance) {
-      return Invalid(
+      return BadModel(
           absl::StrCat("points: distance = ", point.distance, ", they ascend and lie in 10..255"));
     }
     previous = point.distance;
     if (point.latency.n < 1 || point.latency.n > kMaxNs) {
-      return Invalid(
+      return BadModel(
           absl::StrCat("points: latency_ns = ", point.latency.n, ", allowed are 1..", kMaxNs));
     }
     if (point.mb_per_s < 1 || point.mb_per_s > kMaxMbPerS) {
-      return Invalid(
+      return BadModel(
           absl::StrCat("points: mb_per_s = ", point.mb_per_s, ", allowed are 1..", kMaxMbPerS));
     }
   }
   if (params.cpu_mb_per_s < 1 || params.cpu_mb_per_s > kMaxMbPerS) {
-    return Invalid(
+    return BadModel(
         absl::StrCat("cpu_mb_per_s = ", params.cpu_mb_per_s, ", allowed are 1..", kMaxMbPerS));
   }
   const struct {
@@ -89,7 +89,7 @@ absl::Status ValidateLatencyParams(const LatencyParams& params) {
                {"transfer_same_package_ns", params.transfer_same_package}};
   for (const auto& [key, value] : times) {
     if (value.n < 0 || value.n > kMaxNs) {
-      return Invalid(absl::StrCat(key, " = ", value.n, ", allowed are 0..", kMaxNs));
+      return BadModel(absl::StrCat(key, " = ", value.n, ", allowed are 0..", kMaxNs));
     }
   }
   return absl::OkStatus();

@@ -10,11 +10,9 @@
 namespace pagestorm::numa {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxMib = std::int64_t{1} << 32;  // 2^52 bytes
 constexpr std::int64_t kMinMachineBytes = 4 * kMiB;      // below, no kernel boots
-constexpr std::int64_t kMaxFrames = std::int64_t{1} << 32;
-constexpr int kMaxSwapDevices = 32;  // Linux MAX_SWAPFILES
+constexpr int kMaxSwapDevices = 32;                      // Linux MAX_SWAPFILES
 
 // Collects the first complaint about a spec.
 class Checker {

@@ -10,9 +10,6 @@ namespace pagestorm::numa {
 namespace {
 
 constexpr std::uint64_t kNoEnd = std::numeric_limits<std::uint64_t>::max();
-constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
-constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
-constexpr std::int64_t kMaxFrames = std::int64_t{1} << 32;
 
 constexpr ZoneLayout kX86_64Layout{
     .arch = Arch::kX86_64,
@@ -26,28 +23,28 @@ constexpr ZoneLayout kIa64Layout{
     .kinds = {ZoneKind::kDma, ZoneKind::kNormal, ZoneKind::kMovable, ZoneKind::kMovable},
     .end_bytes = {4 * kGiB, kNoEnd, kNoEnd, kNoEnd}};
 
-absl::Status Invalid(const std::string& what) {
+absl::Status BadMap(const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat("memory map: ", what));
 }
 
 absl::Status Validate(const MemoryMapOptions& options) {
   const int shift = options.page_shift.n;
   if (shift != 12 && shift != 14 && shift != 16) {
-    return Invalid(absl::StrCat("page_shift = ", shift, ", allowed are 12, 14 and 16"));
+    return BadMap(absl::StrCat("page_shift = ", shift, ", allowed are 12, 14 and 16"));
   }
-  if (options.node_alignment.n < 1) return Invalid("node_alignment must be at least 1 page");
+  if (options.node_alignment.n < 1) return BadMap("node_alignment must be at least 1 page");
   std::uint64_t end = 0;
   for (const Hole& hole : options.holes) {
-    if (hole.pages.n < 1) return Invalid("a hole has at least one page");
-    if (hole.start.n < end) return Invalid("holes must be in ascending order and not overlap");
+    if (hole.pages.n < 1) return BadMap("a hole has at least one page");
+    if (hole.start.n < end) return BadMap("holes must be in ascending order and not overlap");
     end = (hole.start + hole.pages).n;
     if (end > static_cast<std::uint64_t>(kMaxFrames))
-      return Invalid("a hole ends beyond 2^32 frames");
+      return BadMap("a hole ends beyond 2^32 frames");
   }
   for (const NodeMemory& node : options.nodes) {
     if (node.bytes < 0 || node.movable_bytes < 0 || node.movable_bytes > node.bytes) {
-      return Invalid(absl::StrCat("node ", node.id.n, ": ", node.bytes, " bytes with ",
-                                  node.movable_bytes, " movable"));
+      return BadMap(absl::StrCat("node ", node.id.n, ": ", node.bytes, " bytes with ",
+                                 node.movable_bytes, " movable"));
     }
   }
   return absl::OkStatus();
@@ -195,7 +192,7 @@ absl::StatusOr<MemoryMap> BuildMemoryMap(const MemoryMapOptions& options) {
   for (const NodeMemory& memory : options.nodes) {
     const Pages pages = PagesFromBytes(memory.bytes, options.page_shift);
     if (pages.n > kMaxFrames) {
-      return Invalid(absl::StrCat("node ", memory.id.n, ": more than 2^32 frames"));
+      return BadMap(absl::StrCat("node ", memory.id.n, ": more than 2^32 frames"));
     }
     if (pages.n == 0) {
       map.nodes.push_back(MakeNode({.id = memory.id}, options, {map.end, map.end}));
@@ -203,7 +200,7 @@ absl::StatusOr<MemoryMap> BuildMemoryMap(const MemoryMapOptions& options) {
     }
     const Placement placed = Place(AlignUp(map.end, options.node_alignment), pages, options.holes);
     if (placed.end.n > static_cast<std::uint64_t>(kMaxFrames)) {
-      return Invalid(absl::StrCat("node ", memory.id.n, " ends beyond 2^32 frames"));
+      return BadMap(absl::StrCat("node ", memory.id.n, " ends beyond 2^32 frames"));
     }
     map.nodes.push_back(MakeNode(memory, options, placed));
     map.end = std::max(map.end, placed.end);

@@ -28,6 +28,7 @@ absl::StatusOr<Arch> ParseArch(std::string_view text);  // InvalidArgument: one 
 enum class ZoneKind { kDma, kDma32, kNormal, kMovable };
 
 inline constexpr int kMaxZones = 4;
+inline constexpr std::int64_t kMaxFrames = std::int64_t{1} << 32;  // of a machine
 
 // The zones of an architecture. A zone index is a position in `kinds`; a higher index is a zone
 // that fewer kinds of requests may use.

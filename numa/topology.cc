@@ -133,7 +133,6 @@ std::string Topology::Summary() const {
                    count(cpus.size(), "CPU"), ", ", count(nodes.size(), "node"));
   std::string_view separator = ": ";
   for (const Node& node : nodes) {
-    constexpr std::int64_t kMiB = std::int64_t{1} << 20;
     absl::StrAppend(&text, std::string(separator), node.id.n, " ",
                     (node.memory_bytes + kMiB / 2) / kMiB, " MiB ", count(node.cpus.size(), "CPU"));
     separator = ", ";

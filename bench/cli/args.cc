@@ -164,8 +164,11 @@ void AddReproduceLength(CLI::App* app, ReproduceArgs& own) {
       ->check(CLI::Range(1, 100'000));
   app->add_option("--workers", own.workers, "runs at a time; 0: one for each host core (default)")
       ->check(CLI::Range(0, 10'000));
-  app->add_option("--disk", own.disk, "the disk at this many times its speed: 0.5, 2");
-  app->add_option("--ram", own.ram, "percent more memory: +1, -1");
+  auto* disk = app->add_option("--disk", own.disk, "the disk at this many times its speed: 0.5, 2");
+  auto* ram = app->add_option("--ram", own.ram, "percent more memory: +1, -1");
+  app->add_flag("--sensitivity", own.sensitivity,
+                "also with the disk at half and twice its speed and 1 % less and more memory")
+      ->excludes(disk, ram);
   app->add_option_function<std::vector<std::string>>(
          "--set",
          [&own](const std::vector<std::string>& texts) {

@@ -32,10 +32,11 @@ struct HackbenchArgs {
 struct ReproduceArgs {
   std::string table;
   bool list = false, quick = false, full = false;
-  int seeds = 0;    // 0: as the length says
-  int workers = 0;  // 0: one for each host core
-  double disk = 1;  // times its speed
-  double ram = 0;   // percent more
+  int seeds = 0;             // 0: as the length says
+  int workers = 0;           // 0: one for each host core
+  double disk = 1;           // times its speed
+  double ram = 0;            // percent more
+  bool sensitivity = false;  // also with other disks and memory sizes
   std::vector<Setting> sets;
   std::string out, json, markdown;  // empty: not written
   std::string commit;               // for the page

@@ -10,6 +10,7 @@
 #include "bench/experiments/run_directory.h"
 #include "bench/reproductions/chart.h"
 #include "bench/reproductions/report.h"
+#include "bench/reproductions/sensitivity.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench {
@@ -63,6 +64,7 @@ std::string CommandOf(const ReproduceArgs& own) {
   if (own.quick) command += " --quick";
   if (own.full) command += " --full";
   if (own.seeds > 0) absl::StrAppend(&command, " --seeds ", own.seeds);
+  if (own.sensitivity) command += " --sensitivity";
   if (own.disk != 1) absl::StrAppend(&command, " --disk ", own.disk);
   if (own.ram != 0) absl::StrAppend(&command, " --ram ", own.ram);
   for (const Setting& set : own.sets) absl::StrAppend(&command, " --set ", set.text);
@@ -126,8 +128,13 @@ int ReproduceCommand(const Args& args, const CommandContext& context) {
     if (!claimed.ok()) return BadInput(claimed.status());
     directory.emplace(*std::move(claimed));
   }
-  const auto reproduction = Reproduce(*table, OptionsOf(own, context), load);
+  const ReproduceOptions options = OptionsOf(own, context);
+  auto reproduction = Reproduce(*table, options, load);
   if (!reproduction.ok()) return BadInput(reproduction.status());
+  if (own.sensitivity) {
+    const absl::Status status = RunVariations(*reproduction, options, load);
+    if (!status.ok()) return BadInput(status);
+  }
   const std::string text = ReproductionText(*reproduction);
   // Files first: whoever reads standard output may be gone.
   const absl::Status written =

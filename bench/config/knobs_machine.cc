@@ -13,8 +13,8 @@ constexpr std::int64_t kLongNs = 1'000'000'000'000;
 #define PS_FIELD(path) \
   [](auto& c) -> auto& { return c.machine.path; }
 
-void Int(std::vector<Knob>& knobs, const std::string& name, std::int64_t low, std::int64_t high,
-         auto field, std::string doc) {
+void MachineInt(std::vector<Knob>& knobs, const std::string& name, std::int64_t low,
+                std::int64_t high, auto field, std::string doc) {
   knobs.push_back(IntKnob("machine." + name, kMachine, low, high, field, std::move(doc)));
 }
 
@@ -163,64 +163,67 @@ void AddMemory(std::vector<Knob>& knobs) {
   knobs.push_back(PageShiftKnob());
   knobs.push_back(IntListKnob("machine.memory_mib", kMachine, 0, kMaxMib, PS_FIELD(memory_mib),
                               "MiB of every node, or of each; empty: the topology's"));
-  Int(knobs, "mib_per_cpu", 0, kMaxMib, PS_FIELD(mib_per_cpu),
-      "where memory_mib is empty: MiB of a node for each of its CPUs; 0: the topology's");
+  MachineInt(knobs, "mib_per_cpu", 0, kMaxMib, PS_FIELD(mib_per_cpu),
+             "where memory_mib is empty: MiB of a node for each of its CPUs; 0: the topology's");
   knobs.push_back(IntListKnob("machine.movable_mib", kMachine, 0, kMaxMib, PS_FIELD(movable_mib),
                               "MiB of every node, or of each, that become ZONE_MOVABLE"));
   knobs.push_back(DistancesKnob());
-  Int(knobs, "scale", 1, 1 << 20, PS_FIELD(scale),
-      "memory, swap, boot reserve, slab and workload are divided by it; times are not");
+  MachineInt(knobs, "scale", 1, 1 << 20, PS_FIELD(scale),
+             "memory, swap, boot reserve, slab and workload are divided by it; times are not");
   knobs.push_back(IntListKnob("machine.boot_reserve_pages", kMachine, 0, std::int64_t{1} << 32,
                               PS_FIELD(boot_reserve_pages),
                               "pages of every node, or of each, that the kernel takes at boot"));
-  Int(knobs, "slab_reclaimable_pages", 0, std::int64_t{1} << 32, PS_FIELD(slab_reclaimable_pages),
-      "pages of dentries, inodes and buffer heads there are after boot, all nodes together");
+  MachineInt(knobs, "slab_reclaimable_pages", 0, std::int64_t{1} << 32,
+             PS_FIELD(slab_reclaimable_pages),
+             "pages of dentries, inodes and buffer heads there are after boot, all nodes together");
   knobs.push_back(HolesKnob());
 }
 
 void AddDevices(std::vector<Knob>& knobs) {
-  Int(knobs, "swap.mib", -1, kMaxMib, PS_FIELD(swap.mib),
-      "MiB of swap space; 0: none, -1: twice the memory");
-  Int(knobs, "swap.devices", 1, 1, PS_FIELD(swap.devices), "swap devices; one is emulated");
-  Int(knobs, "disk.transfer_mb_per_s", 1, 1'000'000, PS_FIELD(disk.transfer_mb_per_s),
-      "sequential rate, 10^6 bytes/s");
-  Int(knobs, "disk.positioning_ns", 0, 1'000'000'000, PS_FIELD(disk.positioning.n),
-      "paid by a request that does not continue the last one");
-  Int(knobs, "disk.nr_requests", 4, 100'000, PS_FIELD(disk.nr_requests),
-      "requests queued in each direction; more submitters sleep");
-  Int(knobs, "disk.max_request_kib", 4, 1 << 20, PS_FIELD(disk.max_request_kib),
-      "neighbouring pages are merged up to this");
+  MachineInt(knobs, "swap.mib", -1, kMaxMib, PS_FIELD(swap.mib),
+             "MiB of swap space; 0: none, -1: twice the memory");
+  MachineInt(knobs, "swap.devices", 1, 1, PS_FIELD(swap.devices), "swap devices; one is emulated");
+  MachineInt(knobs, "disk.transfer_mb_per_s", 1, 1'000'000, PS_FIELD(disk.transfer_mb_per_s),
+             "sequential rate, 10^6 bytes/s");
+  MachineInt(knobs, "disk.positioning_ns", 0, 1'000'000'000, PS_FIELD(disk.positioning.n),
+             "paid by a request that does not continue the last one");
+  MachineInt(knobs, "disk.nr_requests", 4, 100'000, PS_FIELD(disk.nr_requests),
+             "requests queued in each direction; more submitters sleep");
+  MachineInt(knobs, "disk.max_request_kib", 4, 1 << 20, PS_FIELD(disk.max_request_kib),
+             "neighbouring pages are merged up to this");
 }
 
 void AddLatency(std::vector<Knob>& knobs) {
   knobs.push_back(PointsKnob());
-  Int(knobs, "latency.cpu_mb_per_s", 1, 1'000'000'000, PS_FIELD(latency.cpu_mb_per_s),
-      "what one CPU alone can stream, 10^6 bytes/s");
+  MachineInt(knobs, "latency.cpu_mb_per_s", 1, 1'000'000'000, PS_FIELD(latency.cpu_mb_per_s),
+             "what one CPU alone can stream, 10^6 bytes/s");
   knobs.push_back(BoolKnob("machine.latency.use_memory_attributes", kMachine,
                            PS_FIELD(latency.use_memory_attributes),
                            "take latency and bandwidth from the topology where it has them"));
-  Int(knobs, "latency.zero_page_fixed_ns", 0, kLongNs, PS_FIELD(latency.zero_page_fixed.n),
-      "zeroing a page costs this, a latency and its bytes by bandwidth");
-  Int(knobs, "latency.copy_page_fixed_ns", 0, kLongNs, PS_FIELD(latency.copy_page_fixed.n),
-      "the same for copying");
-  Int(knobs, "latency.transfer_same_core_ns", 0, kLongNs, PS_FIELD(latency.transfer_same_core.n),
-      "a cache line moves between two threads of a core");
-  Int(knobs, "latency.transfer_same_l2_ns", 0, kLongNs, PS_FIELD(latency.transfer_same_l2.n),
-      "... between two cores that share an L2");
-  Int(knobs, "latency.transfer_same_llc_ns", 0, kLongNs, PS_FIELD(latency.transfer_same_llc.n),
-      "... that share the last-level cache");
-  Int(knobs, "latency.transfer_same_package_ns", 0, kLongNs,
-      PS_FIELD(latency.transfer_same_package.n), "... within a package and node");
+  MachineInt(knobs, "latency.zero_page_fixed_ns", 0, kLongNs, PS_FIELD(latency.zero_page_fixed.n),
+             "zeroing a page costs this, a latency and its bytes by bandwidth");
+  MachineInt(knobs, "latency.copy_page_fixed_ns", 0, kLongNs, PS_FIELD(latency.copy_page_fixed.n),
+             "the same for copying");
+  MachineInt(knobs, "latency.transfer_same_core_ns", 0, kLongNs,
+             PS_FIELD(latency.transfer_same_core.n),
+             "a cache line moves between two threads of a core");
+  MachineInt(knobs, "latency.transfer_same_l2_ns", 0, kLongNs, PS_FIELD(latency.transfer_same_l2.n),
+             "... between two cores that share an L2");
+  MachineInt(knobs, "latency.transfer_same_llc_ns", 0, kLongNs,
+             PS_FIELD(latency.transfer_same_llc.n), "... that share the last-level cache");
+  MachineInt(knobs, "latency.transfer_same_package_ns", 0, kLongNs,
+             PS_FIELD(latency.transfer_same_package.n), "... within a package and node");
 }
 
 void AddNuisance(std::vector<Knob>& knobs) {
-  Int(knobs, "nuisance.free_ram_per_mille", 0, 500, PS_FIELD(nuisance.free_ram_per_mille),
-      "usable RAM varies by this share with the seed");
-  Int(knobs, "nuisance.daemons", 0, 1000, PS_FIELD(nuisance.daemons),
-      "background processes that wake, touch their pages and sleep");
-  Int(knobs, "nuisance.daemon_pages", 0, 1 << 20, PS_FIELD(nuisance.daemon_pages), "pages of each");
-  Int(knobs, "nuisance.daemon_period_ns", 1'000'000, kLongNs, PS_FIELD(nuisance.daemon_period.n),
-      "mean time between two wake-ups");
+  MachineInt(knobs, "nuisance.free_ram_per_mille", 0, 500, PS_FIELD(nuisance.free_ram_per_mille),
+             "usable RAM varies by this share with the seed");
+  MachineInt(knobs, "nuisance.daemons", 0, 1000, PS_FIELD(nuisance.daemons),
+             "background processes that wake, touch their pages and sleep");
+  MachineInt(knobs, "nuisance.daemon_pages", 0, 1 << 20, PS_FIELD(nuisance.daemon_pages),
+             "pages of each");
+  MachineInt(knobs, "nuisance.daemon_period_ns", 1'000'000, kLongNs,
+             PS_FIELD(nuisance.daemon_period.n), "mean time between two wake-ups");
 }
 
 Knob KswapdKnob() {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/config/knobs.h"
+#include "bench/experiments/counters_json.h"
 #include "bench/version.h"
 #include "fmt/format.h"
 
@@ -46,12 +47,6 @@ Json ConfigJson(const RunConfig& config) {
     sysctls.push_back({{"at_ns", write.at_ns}, {"name", write.name}, {"value", write.value}});
   }
   json["sysctl"] = std::move(sysctls);
-  return json;
-}
-
-Json CountersJson(const Counters& counters) {
-  Json json = Json::object();
-  for (const auto& [name, value] : counters) json[name] = value;
   return json;
 }
 

@@ -21,7 +21,7 @@ constexpr std::array<const char*, 6> kColours{"#d55e00", "#0072b2", "#009e73",
 constexpr double kLeft = 70, kTop = 54, kPlotWidth = 520, kPlotHeight = 330, kBottom = 52;
 constexpr double kLegendLine = 20, kLegendWidth = 330;
 
-std::string Escaped(const std::string& text) {
+std::string EscapedXml(const std::string& text) {
   return absl::StrReplaceAll(text,
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
@@ -59,7 +59,7 @@ class Chart {
         "viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" font-family=\"sans-serif\" "
         "font-size=\"12\">\n",
         width, height);
-    absl::StrAppend(&svg_, "<title>", Escaped(table_.title), "</title>\n", kStyle);
+    absl::StrAppend(&svg_, "<title>", EscapedXml(table_.title), "</title>\n", kStyle);
     svg_ +=
         fmt::format("<rect class=\"page\" width=\"{:.0f}\" height=\"{:.0f}\"/>\n", width, height);
     Text(kLeft, 20, "head", "start", absl::StrCat(table_.id, ": ", ValueTitle()));
@@ -202,7 +202,7 @@ class Chart {
   void Text(double x, double y, const char* look, const char* anchor, const std::string& text) {
     svg_ +=
         fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-                    look, x, y, anchor, Escaped(text));
+                    look, x, y, anchor, EscapedXml(text));
   }
   void Line(double x1, double y1, double x2, double y2, const char* look) {
     svg_ += fmt::format(

@@ -37,6 +37,14 @@ Json ClaimJson(const Claim& claim, const Verdict& verdict) {
   return json;
 }
 
+Json ClaimsJson(const Reproduction& reproduction) {
+  Json json = Json::array();
+  for (std::size_t i = 0; i < reproduction.verdicts.size(); ++i) {
+    json.push_back(ClaimJson(reproduction.table.claims[i], reproduction.verdicts[i]));
+  }
+  return json;
+}
+
 Json CellJson(const Reproduction& reproduction, Cell cell) {
   const Table& table = reproduction.table;
   const OomCount ooms = MeasuredFigures(reproduction.runs).Ooms(cell);
@@ -120,9 +128,9 @@ std::string ReproductionJson(const Reproduction& reproduction) {
   json["machine"] = reproduction.machine;
   json["partial"] = reproduction.partial;
   json["exit_code"] = static_cast<int>(reproduction.exit_code());
-  json["claims"] = Json::array();
-  for (std::size_t i = 0; i < table.claims.size(); ++i) {
-    json["claims"].push_back(ClaimJson(table.claims[i], reproduction.verdicts[i]));
+  json["claims"] = ClaimsJson(reproduction);
+  for (const Reproduction& varied : reproduction.varied) {
+    json["varied"].push_back({{"variants", varied.variants}, {"claims", ClaimsJson(varied)}});
   }
   json["row_knob"] = table.row_knob;
   json["columns"] = ColumnsJson(reproduction);

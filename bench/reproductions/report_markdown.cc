@@ -2,6 +2,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "bench/reproductions/report.h"
+#include "bench/reproductions/sensitivity.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench::reproductions {
@@ -11,7 +12,9 @@ std::string Begin(const std::string& id) { return absl::StrCat("<!-- begin ", id
 std::string End(const std::string& id) { return absl::StrCat("<!-- end ", id, " -->"); }
 
 // A cell of a table may not end it.
-std::string Escaped(const std::string& text) { return absl::StrReplaceAll(text, {{"|", "\\|"}}); }
+std::string EscapedCell(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"|", "\\|"}});
+}
 
 std::string Head(const Reproduction& reproduction, const Provenance& provenance) {
   const Table& table = reproduction.table;
@@ -50,7 +53,7 @@ std::string FirstMetric(const Reproduction& reproduction, std::size_t metric) {
       const Cell cell{column, row};
       if (!reproduction.IsRun(cell)) continue;
       const CellSummary summary = SummaryOf(reproduction.runs, cell, metric);
-      absl::StrAppend(&text, "| ", Escaped(table.columns[column].label), " | ",
+      absl::StrAppend(&text, "| ", EscapedCell(table.columns[column].label), " | ",
                       table.rows[row].label, table.IsFitted(cell) ? " (fitted)" : "", " | ",
                       Figure(table.Published(cell, metric)), " | ", Figure(summary.mean), " | ",
                       IntervalText(summary.interval), " | ", Figure(summary.median), " | ",
@@ -73,7 +76,7 @@ std::string OtherMetric(const Reproduction& reproduction, std::size_t metric) {
   }
   absl::StrAppend(&text, " |", line, "|\n");
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
-    absl::StrAppend(&text, "| ", Escaped(table.columns[column].label));
+    absl::StrAppend(&text, "| ", EscapedCell(table.columns[column].label));
     for (const std::size_t row : reproduction.rows()) {
       absl::StrAppend(&text, " | ", PairText(reproduction, {column, row}, metric));
     }
@@ -91,10 +94,26 @@ std::string Claims(const Reproduction& reproduction) {
     const Claim& claim = table.claims[i];
     const Verdict& verdict = reproduction.verdicts[i];
     absl::StrAppend(&text, "| **", VerdictWord(verdict), "** | ", verdict.id, ": ",
-                    Escaped(claim.text), " | ", Figure(verdict.published), " | ",
+                    EscapedCell(claim.text), " | ", Figure(verdict.published), " | ",
                     Figure(verdict.emulated), " | ", IntervalText(verdict.interval), " | [",
                     Figure(claim.band.low), ", ", Figure(claim.band.high), "] | ",
-                    verdict.emulated_n, " | ", Escaped(verdict.note), " |\n");
+                    verdict.emulated_n, " | ", EscapedCell(verdict.note), " |\n");
+  }
+  return text;
+}
+
+std::string Sensitivity(const Reproduction& reproduction) {
+  const Grid grid = SensitivityGrid(reproduction);
+  if (grid.empty()) return "";
+  std::string text =
+      absl::StrCat("\n### What the disk and the memory decide\n\nThe claims, and the means of ",
+                   MetricTitle(reproduction.table.metrics.front()), ".\n\n");
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    for (const std::string& cell : grid[i]) absl::StrAppend(&text, "| ", EscapedCell(cell), " ");
+    text += "|\n";
+    if (i > 0) continue;
+    for (std::size_t k = 0; k < grid[i].size(); ++k) text += "|---";
+    text += "|\n";
   }
   return text;
 }
@@ -108,6 +127,7 @@ std::string ReproductionMarkdown(const Reproduction& reproduction, const Provena
   for (std::size_t i = 1; i < table.metrics.size(); ++i) {
     text += OtherMetric(reproduction, table.metrics[i]);
   }
+  text += Sensitivity(reproduction);
   for (const std::string& trouble : reproduction.troubles) {
     absl::StrAppend(&text, "\nFailed run: ", trouble, "\n");
   }

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bench/reproductions/report.h"
+#include "bench/reproductions/sensitivity.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench::reproductions {
@@ -91,6 +92,26 @@ std::string OtherMetric(const Reproduction& reproduction, std::size_t metric) {
   return text + "\n";
 }
 
+// What the machine decides.
+std::string Sensitivity(const Reproduction& reproduction) {
+  const Grid grid = SensitivityGrid(reproduction);
+  if (grid.empty()) return "";
+  std::vector<std::size_t> widths(grid.front().size());
+  for (const auto& row : grid) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text = fmt::format("\nclaims, and {}, on other machines\n",
+                                 MetricTitle(reproduction.table.metrics.front()));
+  for (const auto& row : grid) {
+    absl::StrAppend(&text, fmt::format("{:<{}}", row.front(), widths.front()));
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      absl::StrAppend(&text, fmt::format("  {:>{}}", row[i], widths[i]));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
 std::string ClaimText(const Claim& claim, const Verdict& verdict) {
   std::string text = fmt::format("  {:<13} {}: {}\n", VerdictWord(verdict), verdict.id, claim.text);
   const std::string unit = claim.unit.empty() ? "" : " " + claim.unit;
@@ -131,7 +152,7 @@ std::string ReproductionText(const Reproduction& reproduction) {
   for (std::size_t i = 1; i < reproduction.table.metrics.size(); ++i) {
     text += OtherMetric(reproduction, reproduction.table.metrics[i]);
   }
-  text += Claims(reproduction);
+  text += Claims(reproduction) + Sensitivity(reproduction);
   for (const std::string& trouble : reproduction.troubles) text += "failed run: " + trouble + "\n";
   return text;
 }

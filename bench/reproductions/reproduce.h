@@ -36,10 +36,11 @@ struct Reproduction {
   std::vector<std::string> variants;   // what was asked for beside the table; empty: nothing
   TableRuns runs{0, 0, 0};
   std::vector<Verdict> verdicts;
-  std::vector<std::string> troubles;  // runs that failed by themselves
-  bool stalled = false;               // one of them stalled
-  bool partial = false;               // interrupted
-  std::string started;                // host's date and time
+  std::vector<std::string> troubles;   // runs that failed by themselves
+  bool stalled = false;                // one of them stalled
+  bool partial = false;                // interrupted
+  std::vector<Reproduction> varied{};  // the same on machines a little different; see sensitivity.h
+  std::string started;                 // host's date and time
   double host_s = 0;
 
   [[nodiscard]] const std::vector<std::size_t>& rows() const { return table.length(length).rows; }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/status/status.h"
+#include "bench/experiments/counters_json.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench {
@@ -41,12 +42,6 @@ Counters MeasuresOf(const RunRecord& record) {
   return measures;
 }
 
-Json ToJson(const Counters& counters) {
-  Json json = Json::object();
-  for (const auto& [name, value] : counters) json[name] = value;
-  return json;
-}
-
 Counters CountersFrom(const Json& json) {
   Counters counters;
   for (const auto& [name, value] : json.items()) {
@@ -81,8 +76,8 @@ std::string RowText(const RunRow& row) {
   json["end"] = row.end;
   json["verdict"] = row.verdict;
   json["trace_hash"] = row.trace_hash;
-  json["numbers"] = ToJson(row.numbers);
-  json["measures"] = ToJson(row.measures);
+  json["numbers"] = CountersJson(row.numbers);
+  json["measures"] = CountersJson(row.measures);
   json["host_seconds"] = row.host_seconds;
   return json.dump();
 }

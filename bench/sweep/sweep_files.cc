@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bench/experiments/counters_json.h"
 #include "bench/sweep/statistics.h"
 #include "bench/workloads/workload.h"
 #include "fmt/format.h"
@@ -164,18 +165,12 @@ void AddSpread(CsvLine& line, const std::optional<Spread>& spread) {
 
 // --- JSON ---
 
-Json ToJson(const std::optional<Spread>& spread) {
+Json SpreadJson(const std::optional<Spread>& spread) {
   if (!spread) return nullptr;
   Json json{{"n", spread->n}, {"median", spread->median}, {"mean", spread->mean}};
   json["ci95"] = spread->ci95 ? Json(*spread->ci95) : Json();
   json["min"] = spread->min;
   json["max"] = spread->max;
-  return json;
-}
-
-Json ToJson(const Counters& counters) {
-  Json json = Json::object();
-  for (const auto& [name, value] : counters) json[name] = value;
   return json;
 }
 
@@ -194,7 +189,8 @@ Json PointJson(const SweepPlan& plan, const PointRow& row) {
   json["stalled_runs"] = row.stalled;
   json["failed_runs"] = row.failed;
   json["measures"] = Json::object();
-  for (const Column& column : row.columns) json["measures"][column.name] = ToJson(column.spread);
+  for (const Column& column : row.columns)
+    json["measures"][column.name] = SpreadJson(column.spread);
   return json;
 }
 
@@ -207,8 +203,8 @@ Json RunJson(const SweepPlan& plan, const RunRow& row) {
   json["end"] = row.end;
   json["verdict"] = row.verdict;
   json["trace_hash"] = row.trace_hash;
-  json["numbers"] = ToJson(row.numbers);
-  json["measures"] = ToJson(row.measures);
+  json["numbers"] = CountersJson(row.numbers);
+  json["measures"] = CountersJson(row.measures);
   return json;
 }
 

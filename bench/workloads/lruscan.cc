@@ -102,12 +102,12 @@ void Lruscan::Child(Process& self, std::int64_t task) {
   }
   mm::MemoryManager& memory = self.memory();
   memory.pagevecs->DrainLocal();
-  if (ready_.fetch_add(1) + 1 == Value(kTasks)) started_ns_.store(Now().n);
+  if (ready_.fetch_add(1) + 1 == Value(kTasks)) started_ns_.store(FreshNow().n);
   start_queue_->WakeAll();
   start_queue_->Wait([this] { return ready_.load() >= Value(kTasks); }, {.interruptible = true});
   mm::Zone& zone = FullestZone(memory);
   for (std::int64_t i = 0; i < Value(kBatches); ++i) ScanBatch(memory, zone, slot);
-  slot.ended = Now();
+  slot.ended = FreshNow();
   for (std::uint32_t page = 0; page < pages; ++page) {
     if (!self.Holds(first + page, StampOf(task, page, 1))) ++slot.lost;
   }

@@ -8,6 +8,7 @@
 
 #include "bench/reproductions/chart.h"
 #include "bench/reproductions/report.h"
+#include "bench/reproductions/sensitivity.h"
 #include "tests/bench/bench_support.h"
 
 namespace pagestorm::bench {
@@ -571,6 +572,30 @@ TEST_CASE("Reproduce: says exactly what was shortened and varied", "[bench][repr
         std::vector<std::string>{"disk at 2 times its speed", "+5 % RAM", "workload.sweeps=2"});
   CHECK(varied.seeds == 2);
   CHECK(varied.machine != quick.machine);
+}
+
+// Tried: RunVariations() with the options as they came: the four columns equal the first.
+TEST_CASE("Reproduce: other disks and memory sizes stand beside the table", "[bench][reproduce]") {
+  const Tiny tiny;
+  const ReproduceOptions options = Quietly(LengthKind::kQuick);
+  Reproduction reproduction = Run(tiny.table, options);
+  CHECK(SensitivityGrid(reproduction).empty());
+  REQUIRE(RunVariations(reproduction, options, TreeContext()).ok());
+
+  ReproduceOptions slow = options;
+  slow.disk_speed = 0.5;
+  REQUIRE(reproduction.varied.size() == 4);
+  CHECK(WithoutHost(reproduction.varied[0]) == WithoutHost(Run(tiny.table, slow)));
+  const Grid grid = SensitivityGrid(reproduction);
+  REQUIRE(grid.size() == 1 + 1 + 4);  // the names, one claim, two columns of two rows
+  CHECK(grid[0] == std::vector<std::string>{"", "as it is", "disk at 0.5 times its speed",
+                                            "disk at 2 times its speed", "-1 % RAM", "+1 % RAM"});
+  CHECK(grid[1][0] == "table/x");
+  CHECK(grid[1][1] == "not evaluated -");
+  CHECK(grid[2][0] == "plain, 2");
+  CHECK(WithoutHost(reproduction).at("varied").size() == 4);
+  CHECK(ReproductionText(reproduction).find("disk at 0.5 times") != std::string::npos);
+  CHECK(ReproductionMarkdown(reproduction, {}).find("| -1 % RAM |") != std::string::npos);
 }
 
 TEST_CASE("Reproduce: bad input is found before anything runs", "[bench][reproduce]") {

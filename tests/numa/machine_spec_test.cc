@@ -12,9 +12,6 @@
 namespace pagestorm::numa {
 namespace {
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
-
 MachineSpec TwoNodes() {
   MachineSpec spec;
   spec.name = "pair";

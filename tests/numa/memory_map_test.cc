@@ -8,7 +8,6 @@
 namespace pagestorm::numa {
 namespace {
 
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr PageShift k4K{12};
 
 MemoryMap Build(const MemoryMapOptions& options) {
