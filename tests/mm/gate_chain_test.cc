@@ -46,8 +46,8 @@ class LoggingGate final : public Gate {
   std::string& log_;
 };
 
-// Mutations meant to turn it red, not tried yet: left in the order of entering; the second one
-// entered after kAgain; a gate that threw not left.
+// Mutations tried, red: left in the order of entering; the second one entered after kAgain; a gate
+// that threw not left.
 TEST_CASE("GateChain: who was entered is left, in reverse order", "[mm][gate]") {
   std::string log;
   auto a = std::make_unique<LoggingGate>("a", log);
@@ -102,7 +102,7 @@ TEST_CASE("GateChain: who was entered is left, in reverse order", "[mm][gate]") 
   });
 }
 
-// Mutation meant to turn it red, not tried yet: the whole text looked up as one name.
+// Mutation tried, red: the whole text looked up as one name.
 TEST_CASE("GateChain: names joined by + stand behind each other", "[mm][gate]") {
   CHECK(CheckGates("none").ok());
   CHECK(CheckGates("too_many_isolated+pfmemalloc").ok());

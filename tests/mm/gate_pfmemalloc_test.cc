@@ -67,9 +67,9 @@ class TwoBigNodes : public ReclaimMachine {
   }
 };
 
-// W = 3 + 1012 + 1016 = 2031 on node 0, and W / 2 = 1015. Mutations meant to turn it red, not tried
-// yet: ">=" in the rule (1015 passes); W instead of W / 2; Movable and Normal of all nodes summed;
-// kernel threads stopped.
+// W = 3 + 1012 + 1016 = 2031 on node 0, and W / 2 = 1015. Mutations tried, red: ">=" in the rule
+// (1015 passes); W instead of W / 2; the reserves of all nodes summed; kernel threads stopped;
+// AfterKswapdPass does nothing.
 TEST_CASE("pfmemalloc: direct reclaimers wait while a node's reserves are half used up",
           "[mm][gate][spec:throttle-44]") {
   TwoBigNodes machine;
@@ -103,7 +103,8 @@ TEST_CASE("pfmemalloc: direct reclaimers wait while a node's reserves are half u
   });
 }
 
-// Mutations meant to turn it red, not tried yet: no bound without FS; the bound for everyone.
+// Mutations tried, red: no bound without FS; the bound for everyone; BeforeKswapdSleeps does
+// nothing.
 TEST_CASE("pfmemalloc: without FS a reclaimer waits a second at most", "[mm][gate]") {
   TwoBigNodes machine;
   machine.Run([&] {
@@ -121,11 +122,13 @@ TEST_CASE("pfmemalloc: without FS a reclaimer waits a second at most", "[mm][gat
     CHECK(nofs.took_ns < kSecond.n + kSecond.n / 100);
     CHECK_FALSE(whole.passed);
     machine.SetFree(2000);
-    machine.mm->gate->AfterKswapdPass(*machine.mm->nodes[0]);
+    machine.mm->gate->BeforeKswapdSleeps(*machine.mm->nodes[0]);
+    SleepFor({100'000});
+    CHECK(whole.passed);  // no pass of kswapd has told it
   });
 }
 
-// Mutations meant to turn it red, not tried yet: the wait not killable (stall); kOk for the killed.
+// Mutations tried, red: the wait not killable (the waiter stays); kOk for the killed.
 TEST_CASE("pfmemalloc: a fatal signal ends the wait, and its reclaim reports one page",
           "[mm][gate]") {
   TwoBigNodes machine;
@@ -152,8 +155,8 @@ TEST_CASE("pfmemalloc: a fatal signal ends the wait, and its reclaim reports one
   });
 }
 
-// Mutations meant to turn it red, not tried yet: BeforeKswapdSleeps does nothing (the waiter sleeps
-// on); the look that fails does not wake kswapd.
+// Mutations tried, red: the look that fails does not wake kswapd; neither AfterKswapdPass nor
+// BeforeKswapdSleeps wakes anybody (one of them is enough here).
 TEST_CASE("pfmemalloc: whoever waits keeps kswapd awake until the reserves are in order",
           "[mm][gate]") {
   ReclaimMachineOptions options;

@@ -81,8 +81,8 @@ class Throttled : public ReclaimMachine {
   }
 };
 
-// 96 pages, 32 of them isolated: more than 64 / 8. Mutations meant to turn it red, not tried yet:
-// another timeout; the call goes on after its sleep; no wake by who finds room.
+// 96 pages, 32 of them isolated: more than 64 / 8. Mutations tried, red: a timeout of HZ/100, of
+// HZ/10; the call goes on after its sleep; no wake by who finds room.
 TEST_CASE("reclaim_throttle: ISOLATED ends after HZ/50 or with the first that finds room",
           "[mm][gate][spec:throttle-46]") {
   Throttled machine;
@@ -111,7 +111,7 @@ TEST_CASE("reclaim_throttle: ISOLATED ends after HZ/50 or with the first that fi
   CHECK(machine.mm->gate->numbers()[1].second == 2);
 }
 
-// Mutations meant to turn it red, not tried yet: progress wakes CONGESTED, too; another timeout.
+// Mutations tried, red: progress wakes CONGESTED, too; a timeout of HZ/50.
 TEST_CASE("reclaim_throttle: CONGESTED lasts a jiffy, whatever others reclaim",
           "[mm][gate][spec:throttle-46]") {
   Throttled machine;
@@ -132,15 +132,15 @@ TEST_CASE("reclaim_throttle: CONGESTED lasts a jiffy, whatever others reclaim",
   });
 }
 
-// Mutations meant to turn it red, not tried yet: at every priority; no wake on progress; the test
-// of what is being written left out.
+// Mutations tried, red: at every priority; no wake on progress; the test of what is being written
+// left out.
 TEST_CASE("reclaim_throttle: NOPROGRESS at priority 1, until somebody reclaims", "[mm][gate]") {
   Throttled machine;
   machine.Run([&] {
     machine.AddPages(500, Kind::kAnon);
-    CHECK(machine.StartNap(2).took_ns >= 0);
     CHECK(machine.StartNap(1).took_ns >= 0);  // little is being written: waiting is useless
     machine.Write(251);
+    CHECK(machine.StartNap(2).took_ns >= 0);
     Throttled::Caller& one = machine.StartNap();
     CHECK(one.took_ns == -1);
     CHECK(machine.StartAfterScan(800, 100).took_ns >= 0);  // an eighth: too little
@@ -159,8 +159,8 @@ TEST_CASE("reclaim_throttle: NOPROGRESS at priority 1, until somebody reclaims",
   CHECK(machine.mm->gate->numbers()[2].second == 2);
 }
 
-// Mutations meant to turn it red, not tried yet: 32 pages for all sleepers together; other tasks of
-// the kernel sleep, too; the node's flag not asked.
+// Mutations tried, red: 32 pages for all sleepers together; other tasks of the kernel sleep, too;
+// the node's flag not asked.
 TEST_CASE("reclaim_throttle: kswapd waits for writes, 32 a sleeper or HZ/10", "[mm][gate]") {
   Throttled machine;
   const auto after_pages = [&] {

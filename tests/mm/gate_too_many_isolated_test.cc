@@ -52,8 +52,8 @@ class HoldingMachine : public ReclaimMachine {
 };
 
 // 128 inactive pages: 32 isolated beside 96, 64 beside 64 (no more, so the next passes), 96 beside
-// 32: the fourth waits. Mutations meant to turn it red, not tried yet: ">=" in the rule (the third
-// waits); no rule (no wait); isolation not counted.
+// 32: the fourth waits. Mutations tried, red: ">=" in the rule (the third waits); no rule (no
+// wait); isolation not counted.
 TEST_CASE("too_many_isolated: the first reclaimer that finds more isolated than inactive waits",
           "[mm][gate][spec:throttle-43]") {
   HoldingMachine machine(Gated());
@@ -80,7 +80,7 @@ TEST_CASE("too_many_isolated: the first reclaimer that finds more isolated than 
         Gate::Numbers{{"isolated_naps", machine.mm->writeback->naps().congestion}});
 }
 
-// Mutations meant to turn it red, not tried yet: the signal not looked at (-1); 0 reported.
+// Mutations tried, red: the signal not looked at (-1); 0 reported.
 TEST_CASE("too_many_isolated: a killed waiter leaves and reports 32 pages",
           "[mm][gate][spec:throttle-43]") {
   HoldingMachine machine(Gated());
@@ -98,8 +98,8 @@ TEST_CASE("too_many_isolated: a killed waiter leaves and reports 32 pages",
   });
 }
 
-// 96 pages: 32 isolated beside 64. 64 / 8 = 8. Mutations meant to turn it red, not tried yet: the
-// divisor for everyone; for nobody.
+// 96 pages: 32 isolated beside 64. 64 / 8 = 8. Mutations tried, red: the divisor for everyone; for
+// nobody.
 TEST_CASE("too_many_isolated: with a divisor only requests with IO and FS stop early",
           "[mm][gate]") {
   HoldingMachine machine(Gated({{"too_many_isolated.divisor", 8}}));
@@ -115,7 +115,7 @@ TEST_CASE("too_many_isolated: with a divisor only requests with IO and FS stop e
   });
 }
 
-// Mutation meant to turn it red, not tried yet: `once` ignored.
+// Mutation tried, red: `once` ignored.
 TEST_CASE("too_many_isolated: with `once` a reclaimer naps once and reports nothing",
           "[mm][gate]") {
   HoldingMachine machine(Gated({{"too_many_isolated.once", 1}}));
@@ -135,7 +135,7 @@ TEST_CASE("too_many_isolated: with `once` a reclaimer naps once and reports noth
         std::pair<std::string, std::int64_t>{"isolated_given_up", 1});
 }
 
-// Two zones of one node. Mutation meant to turn it red, not tried yet: `of_node` ignored.
+// Two zones of one node. Mutation tried, red: `of_node` ignored.
 TEST_CASE("too_many_isolated: counts a zone, or all zones of the node", "[mm][gate]") {
   ReclaimMachineOptions options;
   options.arch = numa::Arch::kX86_64;
@@ -163,7 +163,7 @@ TEST_CASE("too_many_isolated: counts a zone, or all zones of the node", "[mm][ga
   });
 }
 
-// Mutation meant to turn it red, not tried yet: a gate's counters shown everywhere.
+// Mutation tried, red: a gate's counters shown everywhere.
 TEST_CASE("Gate: /proc shows a counter where the gate is that it came with", "[mm][gate]") {
   const auto shown = [](const std::string& gate, const std::string& counter) {
     ReclaimMachineOptions options;

@@ -24,8 +24,8 @@ class FakeDisk final : public BlockDevice {
   bool congested = false;
 };
 
-// Mutations meant to turn it red, not tried yet: sleep where either holds; the zone's flag never
-// set, never cleared; set for a batch without dirty pages.
+// Mutations tried, red: sleep where either holds; the zone's flag never set, never cleared; set for
+// a batch without dirty pages.
 TEST_CASE("wait_iff_congested: naps where the device and the zone are congested, else gives way",
           "[mm][gate]") {
   ReclaimMachineOptions options;

@@ -55,8 +55,7 @@ class StuckVictim : public SwapMachine {
   std::function<void()> body;  // by the holder of the lock
 };
 
-// Mutations meant to turn it red, not tried yet: the victim not queued; its pages not zapped; the
-// line not printed.
+// Mutations tried, red: the victim not queued; its pages not zapped; the line not printed.
 TEST_CASE("OomReaper: takes the pages of a victim that cannot run", "[mm][oom][spec:throttle-47]") {
   StuckVictim machine(WithReaper());
   machine.body = [&] {
@@ -91,8 +90,8 @@ TEST_CASE("OomReaper: without one a stuck victim keeps its pages and the killer 
 }
 
 // Somebody has the victim's mmap_sem for writing. Ten attempts at 0, 100, ... 900 ms. Mutations
-// meant to turn it red, not tried yet: nine attempts and eleven; the space not marked afterwards;
-// the mark not asked by the selection (the second kill waits).
+// tried, red: nine attempts and eleven; the space not marked afterwards; the mark not asked by the
+// selection (the second kill waits).
 TEST_CASE("OomReaper: tries ten times, then the killer may choose another victim",
           "[mm][oom][spec:throttle-47]") {
   StuckVictim machine(WithReaper());

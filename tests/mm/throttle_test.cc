@@ -424,8 +424,8 @@ class CutOffGate final : public Gate {
   ShrinkResult Enter(Zone&, ScanControl&, Ticket&) override { return ShrinkResult::kAgain; }
 };
 
-// Mutation meant to turn it red, not tried yet: a cut-off reported as 0 pages (the killer finds
-// nobody and the machine panics).
+// Mutation tried, red: a cut-off reported as 0 pages (the killer finds nobody and the machine
+// panics).
 TEST_CASE("ThrottleGate: an allocation whose reclaim is cut off tries again and kills nobody",
           "[mm][spec:throttle-35]") {
   static const bool registered =
