@@ -153,8 +153,8 @@ TEST_CASE("ReclaimablePages: anonymous pages count while swap has room", "[mm][r
   CHECK(machine.Run().end == RunEnd::kDone);
 }
 
-// The whole slow path with 4.7's rule. Mutation meant to turn it red, not tried yet: TryOom takes
-// no lock (two kills).
+// The whole slow path with 4.7's rule. Mutation tried, red: SelectBadTask that waits for no victim
+// and for nobody who exits (more than one kill). Without the lock in TryOom it stays green.
 TEST_CASE("PageAllocator: with 4.7's rules and no swap one task dies and the other finishes",
           "[mm][retry]") {
   testing::SwapMachineOptions options{.cpus = 2, .kib_per_node = 16 * 1024, .swap = 0};

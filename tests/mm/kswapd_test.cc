@@ -204,8 +204,9 @@ TEST_CASE("Kswapd: prev_priority sinks while it searches and is 12 again once al
 }
 
 // Split LRU as merged with the throttle's kswapd: after the first 32 pages it stays at priority 12,
-// where lists this short have no quota. Mutation meant to turn it red, not tried yet:
-// SkipIdlePasses does nothing (a million looks in a second).
+// where lists this short have no quota. Mutations tried, red: SkipIdlePasses that skips ever more
+// (it notices too late); skipped passes not counted. One that does nothing stays green, and takes
+// half a minute.
 TEST_CASE("Kswapd: passes that change nothing are charged and counted, not executed", "[mm]") {
   ReclaimMachineOptions options;
   options.policy.throttle.gate = "throttle";

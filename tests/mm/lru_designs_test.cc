@@ -88,8 +88,8 @@ TEST_CASE("Lru designs: each page is isolated once, leaves the counters, and com
   CHECK(machine.mm->reclaimer->PeaksNow().isolated_max == 100);
 }
 
-// Mutations tried, red: SetActive that counts one list only; one that leaves the flag. Not tried
-// yet: one that does not look whether the frame is there already.
+// Mutations tried, red: SetActive that counts one list only; one that leaves the flag; one that
+// does not look whether the frame is there already.
 TEST_CASE("Lru designs: a page changes lists once, whoever asks again", "[mm]") {
   const auto design = GENERATE(LruDesign::kLocked, LruDesign::kRing, LruDesign::kClock);
   ReclaimMachine machine(With(design));
@@ -113,8 +113,8 @@ TEST_CASE("Lru designs: a page changes lists once, whoever asks again", "[mm]") 
   CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
 }
 
-// Mutations not tried yet: the look at the reference left out (a page without any is handed out);
-// the claim not given back (it is claimed by nobody at the end).
+// Mutations tried, red: the look at the reference left out (a page without any is handed out); the
+// claim not given back (it is claimed by nobody at the end).
 TEST_CASE("Lru designs: a page that is being freed is passed over and counted as a scan", "[mm]") {
   const auto design = GENERATE(LruDesign::kLocked, LruDesign::kRing, LruDesign::kClock);
   ReclaimMachine machine(With(design));
@@ -139,7 +139,8 @@ TEST_CASE("Lru designs: a page that is being freed is passed over and counted as
   CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
 }
 
-// Mutations not tried yet: the block not aligned down; companions of any list.
+// Mutations tried, red: a block of twice the size; companions of any list. A block not aligned down
+// stays green.
 TEST_CASE("Lru designs: lumpy isolation takes what it may of an aligned block", "[mm]") {
   const auto design = GENERATE(LruDesign::kLocked, LruDesign::kRing, LruDesign::kClock);
   ReclaimMachine machine(With(design));
@@ -203,8 +204,8 @@ struct RingModel {
   }
 };
 
-// Mutations not tried yet: sequence not compared (a moved page comes up at its old place); the
-// early ring looked at last; SetActive that queues early.
+// Mutations tried, red: sequence not compared (a moved page comes up at its old place); the early
+// ring looked at last; SetActive that queues early.
 TEST_CASE("RingLru: random operations agree with a model of queues", "[mm][model]") {
   auto options = With(LruDesign::kRing);
   options.seed = GENERATE(1U, 2U, 3U, 4U, 5U);
@@ -260,9 +261,9 @@ TEST_CASE("RingLru: random operations agree with a model of queues", "[mm][model
 }
 
 // 64 MiB are 16,384 frames and some 2^16 slots a ring: each page becomes active and inactive again
-// often enough to fill every ring many times, were stale entries kept. Mutations not tried yet: no
+// often enough to fill every ring many times, were stale entries kept. Mutations tried, red: no
 // compaction (the ring overflows); compaction that keeps stale entries (it never ends); one that
-// puts what holds at the head (the untouched pages lose their place).
+// drops what holds.
 TEST_CASE("RingLru: stale entries are compacted away and the oldest pages stay the oldest",
           "[mm]") {
   ReclaimMachine machine(With(LruDesign::kRing));
@@ -281,8 +282,8 @@ TEST_CASE("RingLru: stale entries are compacted away and the oldest pages stay t
   CHECK(machine.mm->CheckInvariants(/*expect_idle=*/true) == "");
 }
 
-// Mutations not tried yet: a hand that is set back to the start by each isolation; one that looks
-// at the same window twice.
+// Mutations tried, red: a hand that is set back to the start by each isolation; one that looks at
+// the same window twice.
 TEST_CASE("ClockLru: the hand goes on where it stopped, in the order of frames", "[mm]") {
   ReclaimMachine machine(With(LruDesign::kClock));
   machine.Run([&] {
@@ -405,9 +406,8 @@ class Contest {
 };
 
 // The schedules of 40 seeds, CPUs changing places also under the locked design's lock. Mutations
-// not tried yet: Del that frees a claimed page itself; a claimer that does not look whether it was
-// left alone with it; isolation by two steps instead of a compare-and-swap; Compact that drops
-// what holds.
+// tried, red: Del that frees a claimed page itself; a claimer that does not look whether it was
+// left alone with it; a claim by two steps, with time between them, instead of a compare-and-swap.
 TEST_CASE("Lru designs: no schedule of a seed loses a page or gives it to two", "[mm][model]") {
   const auto design = GENERATE(LruDesign::kLocked, LruDesign::kRing, LruDesign::kClock);
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {

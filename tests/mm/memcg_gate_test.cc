@@ -40,8 +40,8 @@ void Press(SwapMachine& machine, std::int64_t pages) {
   }
 }
 
-// Mutations meant to turn it red, not tried yet: gate_memcg ignored in Gated() (no difference
-// between the two sections); a counter a group instead of a zone.
+// Mutations tried, red: gate_memcg ignored in Gated() (no difference between the two sections); a
+// counter a group instead of a zone.
 TEST_CASE("MemCgroups: limit reclaim of all groups shares the zone's tickets", "[mm][memcg]") {
   const bool gated = GENERATE(true, false);
   SwapMachineOptions options = V7(/*groups=*/4, {240});
@@ -62,8 +62,8 @@ TEST_CASE("MemCgroups: limit reclaim of all groups shares the zone's tickets", "
   }
 }
 
-// Mutations meant to turn it red, not tried yet: EnterDirect that allows every caller to be cut
-// off; MayCutOff without memcg_cutoff.
+// Mutations tried, red: EnterDirect that allows every caller to be cut off; MayCutOff that never
+// asks for memcg_cutoff (no cut-off).
 TEST_CASE("ThrottleGate: limit reclaim is cut off only with memcg_cutoff",
           "[mm][memcg][spec:throttle-36]") {
   const bool cutoff = GENERATE(true, false);
@@ -76,6 +76,7 @@ TEST_CASE("ThrottleGate: limit reclaim is cut off only with memcg_cutoff",
     Gate::Ticket direct;
     Zone* const list[] = {&zone};
     CHECK(machine.mm.gate->EnterDirect(list, sc, direct) == ShrinkResult::kOk);
+    CHECK(sc.may_cut_off == cutoff);
     // Others free more than the threshold; the zone is far above its high mark.
     machine.mm.vmstat->Count(VmEvent::kPgfree, 4 * (1 + zone.watermark.high));
     Gate::Ticket ticket;
@@ -100,13 +101,24 @@ TEST_CASE("MemCgroups: with memcg_cutoff limits hold, too", "[mm][memcg]") {
   for (std::size_t i = 1; i <= 2; ++i) CHECK(machine.mm.cgroups->all()[i].max_usage == 240);
 }
 
-// Mutation meant to turn it red, not tried yet: pfmemalloc without the test of global() (the tasks
-// wait for a kswapd that has nothing to do).
+// Mutation tried, red: pfmemalloc without the test of global() (the charger waits).
 TEST_CASE("MemCgroups: later gates let limit reclaim pass", "[mm][memcg]") {
   SwapMachineOptions options = V7(/*groups=*/2, {240});
   options.policy.throttle.gate = "too_many_isolated+pfmemalloc";
   SwapMachine machine(options);
   Press(machine, 60);
+  machine.Spawn("charger", [&](TaskMm&) {
+    SleepFor(kSecond / 20);  // now there are pages that could be reclaimed
+    Zone* zone = machine.mm.zones.front().get();
+    const std::int64_t min = zone->watermark.min;
+    zone->watermark.min = std::int64_t{1} << 40;  // the node's reserves are used up
+    ScanControl sc{.caller = ReclaimCaller::kMemcg, .cgroup = &machine.mm.cgroups->all()[1]};
+    Gate::Ticket ticket;
+    Zone* const list[] = {zone};
+    CHECK(machine.mm.gate->EnterDirect(list, sc, ticket) == ShrinkResult::kOk);
+    machine.mm.gate->LeaveDirect(sc, ticket);
+    zone->watermark.min = min;
+  });
   CHECK(machine.Run().end == RunEnd::kDone);
   CHECK(machine.Event(VmEvent::kPgscanDirectThrottle) == 0);
   for (const auto& [name, number] : machine.mm.gate->numbers()) {

@@ -34,8 +34,8 @@ void Fill(SwapMachine& machine, TaskMm& self, std::int64_t pages) {
   ReturnToUser();
 }
 
-// Mutations meant to turn it red, not tried yet: kReclaimRounds 4 and 6 (fruitless); the group not
-// looked at in SelectBadTask (the giant outside dies); a kill counted twice.
+// Mutations tried, red: kReclaimRounds 4 and 6 (fruitless); the group not looked at in
+// SelectBadTask (the giant outside dies); a kill counted twice.
 TEST_CASE("MemCgroups: five fruitless rounds, then a kill inside the group and only there",
           "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
@@ -87,7 +87,7 @@ TEST_CASE("MemCgroups: five fruitless rounds, then a kill inside the group and o
   CHECK(text.find("Mem-info:") == std::string::npos);
 }
 
-// Mutation meant to turn it red, not tried yet: children of a chosen task killed wherever they are.
+// Mutation tried, red: children of a chosen task killed wherever they are.
 TEST_CASE("MemCgroups: a child in another group is not killed for its parent's", "[mm][memcg]") {
   SwapMachine machine(Swapless({1000}, {100}));
   bool child_lived = false;
@@ -112,8 +112,7 @@ TEST_CASE("MemCgroups: a child in another group is not killed for its parent's",
   CHECK(machine.mm.oom->snapshots()[0].victim.find("parent") == 0);
 }
 
-// Mutation meant to turn it red, not tried yet: the limit above looks for its victim in the
-// charging task's group alone.
+// Mutation tried, red: the limit above looks for its victim in the charging task's group alone.
 TEST_CASE("MemCgroups: the limit of a group above kills among all below it", "[mm][memcg]") {
   SwapMachine machine(Swapless({100}, {1000}));
   bool small_lived = false;
@@ -138,8 +137,8 @@ TEST_CASE("MemCgroups: the limit of a group above kills among all below it", "[m
         std::string::npos);
 }
 
-// Mutation meant to turn it red, not tried yet: OutOfMemoryIn() that panics, or waits, where nobody
-// can be killed.
+// Mutation tried, red: OutOfMemoryIn() that panics, or says that it waits (the task tries for
+// ever), where nobody can be killed.
 TEST_CASE("MemCgroups: where nobody can be killed the faulting task dies alone", "[mm][memcg]") {
   SwapMachine machine(Swapless({1000}, {100}));
   bool refused = false;

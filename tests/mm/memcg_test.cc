@@ -50,9 +50,9 @@ MemCgroup& Group(SwapMachine& machine, std::size_t number) {
   return machine.mm.cgroups->all()[number];
 }
 
-// Mutations meant to turn it red, not tried yet: Uncharge() without the groups above (usage of
-// "all" stays); Uncharge() left out of FreeUnreferenced (everything stays); the group not inherited
-// in Fork (the child's 20 missing).
+// Mutations tried, red: Uncharge() without the groups above (usage of "all" stays); Uncharge() left
+// out of FreeUnreferenced (everything stays); the group not inherited in Fork (the child's 20
+// missing).
 TEST_CASE("MemCgroups: pages are charged to the group and those above, and nothing stays",
           "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
@@ -94,8 +94,8 @@ TEST_CASE("MemCgroups: pages are charged to the group and those above, and nothi
   CHECK(Group(machine, 3).max_usage == 30);
 }
 
-// Mutations meant to turn it red, not tried yet: AddOne without its bound (max_usage 600); TryAdd
-// without the undo (usage of the child grows with each refused charge: CheckInvariants).
+// Mutations tried, red: AddOne without its bound (max_usage 600); TryAdd without the undo (usage of
+// the child grows with each refused charge: CheckInvariants).
 TEST_CASE("MemCgroups: a limit is never exceeded; what does not fit is swapped out",
           "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
@@ -122,9 +122,8 @@ TEST_CASE("MemCgroups: a limit is never exceeded; what does not fit is swapped o
   CHECK(full.usage == 0);
 }
 
-// Mutations meant to turn it red, not tried yet: CountScans with global() for memcg too
-// (pgscan_direct); prev_priority of zones stored by limit reclaim; pages_scanned of zones added to;
-// ALLOCSTALL counted.
+// Mutations tried, red: CountScans with global() for memcg too (pgscan_direct); prev_priority of
+// zones stored by limit reclaim; ALLOCSTALL counted.
 TEST_CASE("MemCgroups: limit reclaim leaves the zones' scan state and statistics alone",
           "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
@@ -153,8 +152,8 @@ TEST_CASE("MemCgroups: limit reclaim leaves the zones' scan state and statistics
   CHECK(stolen >= 400);
 }
 
-// Mutation meant to turn it red, not tried yet: global reclaim that scans only the root's lists
-// (per_cgroup: the machine dies).
+// Mutation tried, red: global reclaim that scans only the root's lists (per_cgroup: the machine
+// dies).
 TEST_CASE("MemCgroups: the machine's own reclaim takes pages of every group", "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
   const bool split = GENERATE(false, true);
@@ -174,7 +173,7 @@ TEST_CASE("MemCgroups: the machine's own reclaim takes pages of every group", "[
   CHECK(machine.Event(VmEvent::kPswpout) > 1000);
 }
 
-// Mutation meant to turn it red, not tried yet: the reader's pages charged to the root's (usage 0).
+// Mutation tried, red: the reader's pages charged to the root's (usage 0).
 TEST_CASE("MemCgroups: pages of files are charged to the first reader and reclaimed for its limit",
           "[mm][memcg]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
@@ -199,7 +198,7 @@ TEST_CASE("MemCgroups: pages of files are charged to the first reader and reclai
   CHECK(Group(machine, 1).pages_reclaimed >= 300);
 }
 
-// Mutations meant to turn it red, not tried yet: the names of the files; bytes taken for pages.
+// Mutations tried, red: the names of the files; bytes taken for pages.
 TEST_CASE("MemCgroups: every group has its files", "[mm][memcg]") {
   SwapMachine machine(WithGroups({{"all", -1, kNoLimit}, {"a", 0, {64}}}));
   machine.Spawn("task", [&](TaskMm& self) {
@@ -230,7 +229,7 @@ TEST_CASE("MemCgroups: without groups a machine has none, and no files", "[mm][m
   CHECK(CgroupFiles(machine.mm).empty());
 }
 
-// Mutations meant to turn it red, not tried yet: each condition of Check() left out.
+// Mutations tried, red: each condition of Check() left out.
 TEST_CASE("MemCgroups: groups that cannot be are refused in one line", "[mm][memcg]") {
   const auto said = [](const std::vector<MemCgroupSpec>& specs) {
     return std::string(MemCgroups::Check(specs).message());
@@ -248,8 +247,8 @@ TEST_CASE("MemCgroups: groups that cannot be are refused in one line", "[mm][mem
         std::string::npos);
 }
 
-// Mutation meant to turn it red, not tried yet: Isolate() that takes frames of other groups along
-// (lru = zone: pages are lost from their group's list, CheckInvariants).
+// Mutation tried, red: Uncharge() without the groups above. Isolate() that takes frames of other
+// groups along stays green.
 TEST_CASE("MemCgroups: real threads conserve every page and every charge", "[mm][memcg][threads]") {
   const MemcgLru lru = GENERATE(MemcgLru::kZone, MemcgLru::kPerCgroup);
   SwapMachineOptions options =
