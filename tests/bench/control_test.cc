@@ -64,9 +64,9 @@ std::int64_t MinOfZones(const RunRecord& record) {
 
 }  // namespace
 
-// Meant to go red (mutations not tried yet) if WriteSysctl() dates the write to a clock's time
-// instead of after it, if WakeAt() takes a number from the other timers, or if the task is only
-// there when there is something to write.
+// Mutations tried, red: WakeAt() that takes a number from the other timers; the task only there
+// when there is something to write (a crash). WriteSysctl() that dates the write 1 ns earlier stays
+// green.
 TEST_CASE("Control: what was written while a machine ran is repeated to the same bytes",
           "[bench][control]") {
   const RunConfig config = ThrottledPress("virtual");

@@ -23,8 +23,8 @@ RunConfig SmallStorm(const std::vector<std::string>& sets) {
   return *std::move(config);
 }
 
-// Mutations of the example meant to turn it red, not tried yet: the limit ignored; the ticket not
-// given back (stall); the knob not read.
+// Mutations of the example tried, red: the limit ignored; the ticket not given back (stall); the
+// knob not read.
 TEST_CASE("Extend: a user's throttle is chosen by name, has knobs, and holds in a storm",
           "[bench][extend]") {
   const auto record = ExecuteRun(SmallStorm({"throttle.gate=lru_share"}), {});

@@ -19,8 +19,9 @@ RunRecord PrepareAndExecute(RunConfig config) {
   return Execute(config);
 }
 
-// ExecuteRun() counts every frame at the end (`broken`). Mutations not tried yet: EntryRing that
-// drops the last entry of a push; a clock that takes frames of any list.
+// ExecuteRun() counts every frame at the end (`broken`). Mutation tried, red: an EntryRing that
+// never takes its lines. Both stay green: EntryRing that drops the last entry of a push; a clock
+// that takes frames of any list.
 TEST_CASE("LRU designs: a press beyond memory loses nothing, twice the same way", "[bench][lru]") {
   const std::string lru = AnyLru();
   CAPTURE(lru);
@@ -59,7 +60,8 @@ TEST_CASE("LRU designs: real threads lose nothing under pressure", "[bench][lru]
   CHECK(Number(record, "pages_lost") == 0);
 }
 
-// Mutation not tried yet: a task that counts the pages it found before the others had begun.
+// Mutation tried, red: PutBack of the ring that queues no active pages. A task that does not wait
+// for the others stays green.
 TEST_CASE("lruscan: every page is taken and put back, and keeps its content", "[bench][lru]") {
   const std::string lru = AnyLru();
   CAPTURE(lru);
@@ -102,8 +104,7 @@ TEST_CASE("LRU designs: the storm ends in a false OOM on each of them", "[bench]
   CHECK(10 * first.isolated >= 8 * (first.isolated + first.lru));
 }
 
-// Mutations not tried yet: row_sets read and not set; a column's experiment ignored; chart = false
-// ignored.
+// Mutations tried, red: row_sets read and not set; chart = false ignored.
 TEST_CASE("reproduce lru-designs: columns with loads of their own, at a tiny length",
           "[bench][reproduce][lru]") {
   using namespace reproductions;

@@ -36,8 +36,9 @@ std::int64_t Lost(const RunRecord& record) {
   return -1;
 }
 
-// Mutations meant to turn it red, not tried yet: each complaint of CgroupsOf() and its call in
-// ValidateRunConfig() left out.
+// Mutations tried, red: the complaints of CgroupsOf() left out: a share below a page, the parent,
+// count with groups, total_limit_mib with limit_mib, a limit without a group, what
+// MemCgroups::Check() says; its call in ValidateRunConfig() left out.
 TEST_CASE("Cgroups: what cannot be is said in one line", "[bench][memcg]") {
   CHECK(Complaint({{"--set", "cgroup.count=2"}, {"--set", "cgroup.limit_mib=8"}}) == "");
   CHECK(Complaint({{"--set", "cgroup.count=2"}, {"--set", "cgroup.limit_mib=0"}}) ==
@@ -74,8 +75,7 @@ TEST_CASE("Cgroups: what cannot be is said in one line", "[bench][memcg]") {
             .find("contradicts") != std::string::npos);
 }
 
-// Mutations meant to turn it red, not tried yet: the limit not divided by machine.scale;
-// total_limit_mib not divided.
+// Mutations tried, red: the limit not divided by machine.scale; total_limit_mib not divided.
 TEST_CASE("Cgroups: limits are in MiB before scaling, and a total is divided", "[bench][memcg]") {
   RunConfig config = SmallRun({{"--set", "cgroup.count=4"},
                                {"--set", "cgroup.total_limit_mib=32"},
@@ -98,8 +98,8 @@ TEST_CASE("Cgroups: limits are in MiB before scaling, and a total is divided", "
   CHECK((*specs)[0].limit == mm::kNoLimit);
 }
 
-// Mutations meant to turn it red, not tried yet: JoinCgroup() left out of the workload (usage 0);
-// all tasks in the first group.
+// Mutations tried, red: JoinCgroup() left out of the workload (usage 0); all tasks in the first
+// group.
 TEST_CASE("Cgroups: a press over two groups stays within their limits and loses nothing",
           "[bench][memcg]") {
   const std::string lru = GENERATE("zone", "per_cgroup");
@@ -176,8 +176,7 @@ TEST_CASE("Cgroups: every workload spreads its tasks", "[bench][memcg]") {
                {"--set", "cgroup.limit_mib=4"}});
 }
 
-// Mutation meant to turn it red, not tried yet: cgroups built for every machine (the hashes
-// differ).
+// Mutation tried, red: cgroups built for every machine (the hashes differ).
 TEST_CASE("Cgroups: a machine without them runs as it always did", "[bench][memcg]") {
   const RunConfig plain = SmallRun({{"--set", "workload.mib=20"}});
   const RunConfig other =

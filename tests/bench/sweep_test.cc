@@ -164,8 +164,8 @@ TEST_CASE("CheckPoints: what only a boot can tell is said before anything runs",
   CHECK(line.find('\n') == std::string::npos);
 }
 
-// Meant to go red (mutations not tried yet) if rows keep the order in which they ended, or if a
-// figure of the host gets into a file.
+// Mutation tried, red: rows kept in the order in which they ended. Not tried yet: a figure of the
+// host in a file.
 TEST_CASE("RunSweep: its files do not depend on the number of workers", "[bench][sweep]") {
   const SweepPlan plan = Planned(SmallSweep({"throttle.limit=1,3,-1"}));
   const Scratch scratch;
@@ -183,8 +183,8 @@ TEST_CASE("RunSweep: its files do not depend on the number of workers", "[bench]
   CHECK(ReadFile(scratch.Path("one/host-runs.csv")).rfind("run,host_seconds\n", 0) == 0);
 }
 
-// Meant to go red (mutations not tried yet) if Journal::Read() keeps a torn line, or RunSweep()
-// runs what is there already.
+// Mutations tried, red: Journal::Read() that keeps a torn line; RunSweep() that runs what is there
+// already.
 TEST_CASE("RunSweep: what was cut, however, goes on where it was and ends in the same files",
           "[bench][sweep]") {
   const SweepPlan plan = Planned(SmallSweep({"throttle.limit=1,3,-1"}));

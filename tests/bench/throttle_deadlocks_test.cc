@@ -62,8 +62,8 @@ std::int64_t DirectReclaim(ReclaimMachine& machine, mm::Gfp gfp) {
 }
 
 // D1. As many tasks as there are tickets hold one and each comes to free_more_memory(), which
-// reclaims with GFP_NOFS past the allocator. Mutation meant to turn it red, not tried yet:
-// PF_RECLAIMING never looked at (v4 to v6 deadlock).
+// reclaims with GFP_NOFS past the allocator. Mutation tried, red: PF_RECLAIMING never looked at (v4
+// to v6 deadlock).
 TEST_CASE("Deadlock D1: a ticket holder that reclaims again hangs up to v3, not from v4 on",
           "[bench][deadlock][spec:throttle-31]") {
   for (const std::string& version : kVersions) {
@@ -95,8 +95,7 @@ TEST_CASE("Deadlock D1: a ticket holder that reclaims again hangs up to v3, not 
 }
 
 // D2. A task without IO and FS has a file system's lock and waits for a ticket; the ticket holders
-// wait for that lock. Mutation meant to turn it red, not tried yet: gfp_exempt ignored (v7 and v8
-// hang).
+// wait for that lock. Mutation tried, red: gfp_exempt ignored (v7 and v8 hang).
 TEST_CASE("Deadlock D2: who lacks FS waits for who has it up to v6, and never from v7 on",
           "[bench][deadlock][spec:throttle-31]") {
   for (const std::string& version : kVersions) {
@@ -156,7 +155,7 @@ void HoldTickets(ReclaimMachine& machine, Ns duration) {
 
 constexpr Ns kHeld{50'000'000};
 
-// D3, not fixed. Mutation meant to turn it red, not tried yet: gate_zone_reclaim ignored.
+// D3, not fixed. Mutation tried, red: gate_zone_reclaim ignored.
 TEST_CASE("Inversion D3: zone reclaim waits for a ticket with the zone's fast path shut, v3 on",
           "[bench][deadlock]") {
   for (const std::string& version : kVersions) {
@@ -187,7 +186,7 @@ TEST_CASE("Inversion D3: zone reclaim waits for a ticket with the zone's fast pa
   }
 }
 
-// D4, not fixed. Mutation meant to turn it red, not tried yet: the wait for a ticket made killable.
+// D4, not fixed. Mutation tried, red: the wait for a ticket made killable.
 TEST_CASE("Inversion D4: a victim in the queue cannot exit before it has had a ticket",
           "[bench][deadlock]") {
   for (const std::string& version : kVersions) {
@@ -211,8 +210,8 @@ TEST_CASE("Inversion D4: a victim in the queue cannot exit before it has had a t
   }
 }
 
-// D5, not fixed: declared intent of v8. Mutation meant to turn it red, not tried yet: gate_kswapd
-// ignored.
+// D5, not fixed: declared intent of v8. Mutation tried, red: kswapd let through, whatever
+// gate_kswapd says.
 TEST_CASE("Inversion D5: from v2 on kswapd stands in the queue like anyone else",
           "[bench][deadlock]") {
   for (const std::string& version : kVersions) {
@@ -240,7 +239,7 @@ TEST_CASE("Inversion D5: from v2 on kswapd stands in the queue like anyone else"
 }
 
 // D6, not fixed. Somebody brings a CPU up or down, allocates under the lock and reclaims. Mutation
-// meant to turn it red, not tried yet: PGFREE read without the lock.
+// tried, red: PGFREE read without the lock.
 TEST_CASE("Deadlock D6: from v7 on every direct reclaim, GFP_NOIO too, takes the hotplug lock",
           "[bench][deadlock]") {
   for (const std::string& version : std::vector<std::string>{"v6", "v7", "v8"}) {
@@ -260,8 +259,7 @@ TEST_CASE("Deadlock D6: from v7 on every direct reclaim, GFP_NOIO too, takes the
 }
 
 // D7, accepted. Three tasks inside zone 0 and three inside zone 1; each of the former comes to
-// reclaim zone 1 as well. Mutation meant to turn it red, not tried yet: the guard kept a zone (they
-// wait: three).
+// reclaim zone 1 as well. Mutation tried, red: the guard kept a zone (they wait: three).
 TEST_CASE("Inversion D7: nested reclaim of another zone runs beside those who have its tickets",
           "[bench][deadlock]") {
   for (const std::string& version : std::vector<std::string>{"v4", "v5", "v6", "v7", "v8"}) {

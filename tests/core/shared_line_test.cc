@@ -19,8 +19,8 @@ EngineConfig WithTransfer() {
 // Both arrive at 10. The first pays 10 and no transfer: the line was nobody's, it is free at 10.
 // The second fetches it: 10 + 100 = 110. Then each again, 10 later: CPU A arrives at 20, waits
 // until 110 and fetches: 210, 190 of it waited. B arrives at 120, and waits until 210 + 100 = 310.
-// Mutations not tried yet: no free_at_ (A would be done at 120); the transfer paid by the last
-// owner.
+// Mutations tried, red: no free_at_ (A would be done at 120); the transfer paid by the last owner;
+// no transfer.
 TEST_CASE("SharedLine: operations happen one after the other, each fetches the line", "[core]") {
   testing::Machine machine(EngineKind::kVirtual, WithTransfer());
   SharedLine line(machine.engine);
