@@ -17,10 +17,9 @@ constexpr Variation kVariations[] = {{0.5, 0}, {2, 0}, {1, -1}, {1, 1}};
 std::string CellText(const Reproduction& reproduction, Cell cell) {
   const CellSummary summary =
       SummaryOf(reproduction.runs, cell, reproduction.table.metrics.front());
-  const std::string kills =
-      summary.ooms.kills > 0
-          ? absl::StrCat(" (", summary.ooms.kills, "/", summary.ooms.runs, " OOM)")
-          : "";
+  const std::string kills = summary.ooms.kills > 0 ? absl::StrCat(" (", summary.ooms.kills, "/",
+                                                                  summary.ooms.runs, " OOM)")
+                                                   : "";
   return Figure(summary.mean) + kills;
 }
 
@@ -56,19 +55,18 @@ Grid SensitivityGrid(const Reproduction& reproduction) {
     return one.variants.empty() ? "as it is" : absl::StrJoin(one.variants, ", ");
   })};
   for (std::size_t i = 0; i < table.claims.size(); ++i) {
-    grid.push_back(
-        RowOf(reproduction, reproduction.verdicts[i].id, [&](const Reproduction& one) {
-          const Verdict& verdict = one.verdicts[i];
-          return absl::StrCat(VerdictWord(verdict), " ", Figure(verdict.emulated));
-        }));
+    grid.push_back(RowOf(reproduction, reproduction.verdicts[i].id, [&](const Reproduction& one) {
+      const Verdict& verdict = one.verdicts[i];
+      return absl::StrCat(VerdictWord(verdict), " ", Figure(verdict.emulated));
+    }));
   }
   for (std::size_t column = 0; column < table.columns.size(); ++column) {
     for (const std::size_t row : reproduction.rows()) {
       const Cell cell{column, row};
       if (!reproduction.IsRun(cell)) continue;
-      grid.push_back(
-          RowOf(reproduction, absl::StrCat(table.columns[column].label, ", ", table.rows[row].label),
-                [&](const Reproduction& one) { return CellText(one, cell); }));
+      grid.push_back(RowOf(reproduction,
+                           absl::StrCat(table.columns[column].label, ", ", table.rows[row].label),
+                           [&](const Reproduction& one) { return CellText(one, cell); }));
     }
   }
   return grid;

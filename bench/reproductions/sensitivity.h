@@ -1,5 +1,5 @@
-// What a table owes to its machine: the same runs with the disk at half and twice its speed and with
-// a percent less and more memory.
+// What a table owes to its machine: the same runs with the disk at half and twice its speed and
+// with a percent less and more memory.
 #pragma once
 
 #include <string>
