@@ -7,6 +7,7 @@
 #include "mm/writeback.h"
 
 namespace pagestorm::mm {
+
 Flusher::Flusher(MemoryManager& mm, PageCache& cache)
     : mm_(mm),
       cache_(cache),

@@ -20,7 +20,7 @@
 namespace pagestorm::mm {
 namespace {
 
-// Beyond these a fruitless direct reclaim has tried enough to have pages written by others.
+// A direct reclaim that has scanned more than this wakes the flusher and may write pages itself.
 constexpr std::int64_t kScannedBeforeWriting = kSwapClusterMax + kSwapClusterMax / 2;
 
 // What a task holds at the gate, given back on every way out.

@@ -10,7 +10,6 @@
 #include "bench/experiments/run_directory.h"
 #include "bench/reproductions/chart.h"
 #include "bench/reproductions/report.h"
-#include "bench/reproductions/sensitivity.h"
 #include "fmt/format.h"
 
 namespace pagestorm::bench {
@@ -103,6 +102,7 @@ ReproduceOptions OptionsOf(const ReproduceArgs& own, const CommandContext& conte
   options.workers = own.workers;
   options.disk_speed = own.disk;
   options.ram_percent = own.ram;
+  options.sensitivity = own.sensitivity;
   options.sets = own.sets;
   options.progress = !own.quiet;
   options.interrupted = context.interrupted;
@@ -128,13 +128,8 @@ int ReproduceCommand(const Args& args, const CommandContext& context) {
     if (!claimed.ok()) return BadInput(claimed.status());
     directory.emplace(*std::move(claimed));
   }
-  const ReproduceOptions options = OptionsOf(own, context);
-  auto reproduction = Reproduce(*table, options, load);
+  const auto reproduction = Reproduce(*table, OptionsOf(own, context), load);
   if (!reproduction.ok()) return BadInput(reproduction.status());
-  if (own.sensitivity) {
-    const absl::Status status = RunVariations(*reproduction, options, load);
-    if (!status.ok()) return BadInput(status);
-  }
   const std::string text = ReproductionText(*reproduction);
   // Files first: whoever reads standard output may be gone.
   const absl::Status written =

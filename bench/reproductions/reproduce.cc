@@ -258,6 +258,76 @@ void GatherTroubles(Reproduction& reproduction, const std::vector<Point>& points
   }
 }
 
+// A reproduction of which nothing was run yet, and what to run.
+struct Prepared {
+  Reproduction reproduction;
+  std::vector<Point> points;
+  std::map<std::pair<std::size_t, std::size_t>, RunConfig> configs;  // by column and row
+};
+
+absl::StatusOr<Prepared> Prepare(const Table& table, const ReproduceOptions& options,
+                                 const LoadContext& context) {
+  Prepared prepared;
+  Reproduction& reproduction = prepared.reproduction;
+  reproduction.started = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
+  reproduction.table = table;
+  reproduction.length = options.length;
+  reproduction.seeds = options.seeds > 0 ? options.seeds : table.length(options.length).seeds;
+  reproduction.variants = VariantsOf(options);
+  reproduction.runs = TableRuns(table.columns.size(), table.rows.size(), reproduction.seeds);
+  auto shortened = Shortened(table, options.length, reproduction.seeds, context);
+  if (!shortened.ok()) return shortened.status();
+  reproduction.shortened = *std::move(shortened);
+
+  prepared.points = PointsOf(reproduction);
+  for (const Point& point : prepared.points) {
+    if (point.seed > 0) break;  // all cells come with the first seed
+    auto config = ConfigOf(table, point.cell, table.length(options.length), options, context);
+    if (!config.ok()) return config.status();
+    prepared.configs[{point.cell.column, point.cell.row}] = *std::move(config);
+  }
+  if (prepared.points.empty()) {
+    return absl::InvalidArgumentError(table.file + ": no cell is to be run");
+  }
+  reproduction.machine = MachineLine(prepared.configs.begin()->second);
+  return prepared;
+}
+
+absl::Status RunAndJudge(Prepared& prepared, const ReproduceOptions& options) {
+  Reproduction& reproduction = prepared.reproduction;
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = RunPoints(reproduction, prepared.points, prepared.configs, options);
+  if (!status.ok()) return status;
+  GatherTroubles(reproduction, prepared.points);
+  reproduction.verdicts = Judge(reproduction.table, reproduction.rows(), reproduction.runs);
+  reproduction.host_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return absl::OkStatus();
+}
+
+void AddVariations(std::vector<ReproduceOptions>& all) {
+  for (const double disk_speed : {0.5, 2.0}) {
+    all.push_back(all.front());
+    all.back().disk_speed = disk_speed;
+  }
+  for (const double ram_percent : {-1.0, 1.0}) {
+    all.push_back(all.front());
+    all.back().ram_percent = ram_percent;
+  }
+}
+
+// What went wrong in a variation is the whole's; whether its claims hold is not.
+void AddVaried(Reproduction& whole, Reproduction varied) {
+  whole.partial = varied.partial;
+  whole.stalled = whole.stalled || varied.stalled;
+  whole.host_s += varied.host_s;
+  const std::string which = absl::StrJoin(varied.variants, ", ");
+  for (const std::string& trouble : varied.troubles) {
+    whole.troubles.push_back(which + ": " + trouble);
+  }
+  whole.varied.push_back(std::move(varied));
+}
+
 }  // namespace
 
 const char* LengthName(LengthKind kind) {
@@ -288,35 +358,22 @@ ExitCode Reproduction::exit_code() const {
 
 absl::StatusOr<Reproduction> Reproduce(const Table& table, const ReproduceOptions& options,
                                        const LoadContext& context) {
-  Reproduction reproduction;
-  const auto start = std::chrono::steady_clock::now();
-  reproduction.started = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone());
-  reproduction.table = table;
-  reproduction.length = options.length;
-  reproduction.seeds = options.seeds > 0 ? options.seeds : table.length(options.length).seeds;
-  reproduction.variants = VariantsOf(options);
-  reproduction.runs = TableRuns(table.columns.size(), table.rows.size(), reproduction.seeds);
-  auto shortened = Shortened(table, options.length, reproduction.seeds, context);
-  if (!shortened.ok()) return shortened.status();
-  reproduction.shortened = *std::move(shortened);
-
-  const std::vector<Point> points = PointsOf(reproduction);
-  std::map<std::pair<std::size_t, std::size_t>, RunConfig> configs;
-  for (const Point& point : points) {
-    if (point.seed > 0) break;  // all cells come with the first seed
-    auto config = ConfigOf(table, point.cell, table.length(options.length), options, context);
-    if (!config.ok()) return config.status();
-    configs[{point.cell.column, point.cell.row}] = *std::move(config);
+  std::vector<ReproduceOptions> all{options};
+  if (options.sensitivity) AddVariations(all);
+  // Whatever is wrong with one of them is said before the first is run.
+  std::vector<Prepared> prepared;
+  for (const ReproduceOptions& one : all) {
+    auto next = Prepare(table, one, context);
+    if (!next.ok()) return next.status();
+    prepared.push_back(*std::move(next));
   }
-  if (points.empty()) return absl::InvalidArgumentError(table.file + ": no cell is to be run");
-  reproduction.machine = MachineLine(configs.begin()->second);
-  const absl::Status status = RunPoints(reproduction, points, configs, options);
-  if (!status.ok()) return status;
-  GatherTroubles(reproduction, points);
-  reproduction.verdicts = Judge(table, reproduction.rows(), reproduction.runs);
-  reproduction.host_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return reproduction;
+  Reproduction& whole = prepared.front().reproduction;
+  for (std::size_t i = 0; i < prepared.size() && !whole.partial; ++i) {
+    const absl::Status status = RunAndJudge(prepared[i], all[i]);
+    if (!status.ok()) return status;
+    if (i > 0) AddVaried(whole, std::move(prepared[i].reproduction));
+  }
+  return std::move(whole);
 }
 
 }  // namespace pagestorm::bench::reproductions

@@ -20,6 +20,7 @@ struct ReproduceOptions {
   int workers = 0;              // runs at a time; 0: one for each host core
   double disk_speed = 1;        // the swap disk, times the machine's
   double ram_percent = 0;       // memory of every node, more or less
+  bool sensitivity = false;     // also with other disks and memory: Reproduction::varied
   std::vector<Setting> sets{};  // on top of everything, in every column
   bool progress = false;        // on stderr
   const std::atomic<bool>* interrupted = nullptr;
@@ -39,7 +40,7 @@ struct Reproduction {
   std::vector<std::string> troubles;   // runs that failed by themselves
   bool stalled = false;                // one of them stalled
   bool partial = false;                // interrupted
-  std::vector<Reproduction> varied{};  // the same on machines a little different; see sensitivity.h
+  std::vector<Reproduction> varied{};  // the disk at half and twice its speed, RAM -1 % and +1 %
   std::string started;                 // host's date and time
   double host_s = 0;
 
@@ -51,8 +52,9 @@ struct Reproduction {
 
 [[nodiscard]] const char* LengthName(LengthKind kind);  // "quick", "default", "full"
 
-// Runs and judges. InvalidArgument, NotFound: bad input, found before anything runs;
-// ResourceExhausted: the host cannot hold a machine.
+// Runs and judges; with `sensitivity` once more for each variation, until interrupted.
+// InvalidArgument, NotFound: bad input, found before anything runs; ResourceExhausted: the host
+// cannot hold a machine.
 absl::StatusOr<Reproduction> Reproduce(const Table& table, const ReproduceOptions& options,
                                        const LoadContext& context);
 

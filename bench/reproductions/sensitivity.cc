@@ -9,11 +9,6 @@
 namespace pagestorm::bench::reproductions {
 namespace {
 
-struct Variation {
-  double disk_speed, ram_percent;
-};
-constexpr Variation kVariations[] = {{0.5, 0}, {2, 0}, {1, -1}, {1, 1}};
-
 std::string CellText(const Reproduction& reproduction, Cell cell) {
   const CellSummary summary =
       SummaryOf(reproduction.runs, cell, reproduction.table.metrics.front());
@@ -31,22 +26,6 @@ std::vector<std::string> RowOf(const Reproduction& reproduction, std::string nam
 }
 
 }  // namespace
-
-absl::Status RunVariations(Reproduction& reproduction, const ReproduceOptions& options,
-                           const LoadContext& context) {
-  for (const Variation& variation : kVariations) {
-    if (reproduction.partial) break;
-    ReproduceOptions changed = options;
-    changed.disk_speed = variation.disk_speed;
-    changed.ram_percent = variation.ram_percent;
-    auto varied = Reproduce(reproduction.table, changed, context);
-    if (!varied.ok()) return varied.status();
-    reproduction.partial = varied->partial;
-    reproduction.host_s += varied->host_s;
-    reproduction.varied.push_back(*std::move(varied));
-  }
-  return absl::OkStatus();
-}
 
 Grid SensitivityGrid(const Reproduction& reproduction) {
   if (reproduction.varied.empty()) return {};

@@ -62,6 +62,7 @@ const Bad kBad[] = {
     {"reproduce throttle-v7 --quick --seeds 0", "--seeds"},
     {"reproduce throttle-v7 --quick --disk 0", "--disk 0: allowed: 0.01..100"},
     {"reproduce throttle-v7 --quick --ram 90", "--ram 90"},
+    {"reproduce throttle-v7 --quick --sensitivity --ram 1", "--ram excludes --sensitivity"},
     {"reproduce throttle-v7 --quick --set workload.frobs=1", "unknown key workload.frobs"},
     {"reproduce throttle-v7 --quick --json /proc/nowhere/x.json", "--json /proc/nowhere/x.json"},
     {"reproduce throttle-v7 --quick --out /proc/nowhere/run", "--out /proc/nowhere/run"},

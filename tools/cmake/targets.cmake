@@ -3,8 +3,8 @@
 #   ps_library(<name> HDRS <files> SRCS <files> DEPS <targets> [APART])
 #       Static library ps_<name>, alias pagestorm::<name>. DEPS are public. HDRS are compiled alone
 #       by the target all_verify_interface_header_sets. Presets with CMAKE_UNITY_BUILD compile the
-#       SRCS several at a time, which is some four times as fast; APART: not these, whose files use
-#       the same names for different things.
+#       SRCS several at a time, which is faster; APART: not these, whose files use the same names for
+#       different things.
 #   ps_test(<name> SRCS <files> DEPS <targets> [SERIAL])
 #       Catch2 binary ps_<name>_tests with the shared main of tests/support, run by ctest from the
 #       root of the tree as <name> (all but the tag [long]) and <name>.long (label `long`, the tag
@@ -36,6 +36,7 @@ function(ps_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "" "SRCS;DEPS")
   ps_no_leftovers(ps_test ${name} ${arg_UNPARSED_ARGUMENTS})
   add_executable(ps_${name}_tests ${arg_SRCS})
+  # Helpers of different test files often have the same name.
   set_target_properties(ps_${name}_tests PROPERTIES UNITY_BUILD OFF)
   target_link_libraries(ps_${name}_tests PRIVATE ps_options ps_test_main ${arg_DEPS})
   ps_catch_filter(filter "~[long]")
