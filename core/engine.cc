@@ -94,6 +94,7 @@ void Engine::Reap(Task& task) {
   std::lock_guard guard(tasks_lock_);
   exited_times_.user += {task.utime};
   exited_times_.system += {task.stime};
+  if (task.daemon) exited_times_.daemon_system += {task.stime};
   stacks_.Return(task.stack);
   tasks_[static_cast<std::size_t>(task.id.n) - 1].reset();
 }
@@ -105,6 +106,7 @@ Engine::CpuTimes Engine::Times() const {
     if (!task) continue;
     times.user += {task->utime};
     times.system += {task->stime};
+    if (task->daemon) times.daemon_system += {task->stime};
   }
   for (std::size_t i = 0; i < online_cpus_; ++i) times.idle += {cpus_[i]->idle_ns};
   return times;

@@ -166,6 +166,9 @@ class Engine {
   // Sum of utime and stime of all tasks so far, and idle time of online CPUs.
   struct CpuTimes {
     Ns user, system, idle;
+    Ns daemon_system;  // of `system`: what daemons took (kernel threads and devices among them)
+    // As time(1) counts a load: its own tasks, not the kernel threads that work for it.
+    [[nodiscard]] Ns load_system() const { return system - daemon_system; }
   };
   [[nodiscard]] CpuTimes Times() const;
   [[nodiscard]] std::int32_t TransferNs(CpuId from, CpuId to) const {

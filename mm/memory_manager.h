@@ -66,6 +66,7 @@ struct MmConfig {
   MmCosts costs;
   bool stamps = true;                       // content stamps (8 more bytes a frame)
   std::int64_t slab_reclaimable_pages = 0;  // SlabCaches::FillAtBoot, of all nodes together
+  std::int64_t page_cache_pages = 0;        // PageCache::FillAtBoot, likewise
   Pages swap;                               // slots of the one swap device; 0: no swap
   DiskConfig disk;                          // of every device: swap and files
   CpuMask device_cpus;               // where the disk's task runs (a service CPU); empty: any CPU

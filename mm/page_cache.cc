@@ -86,6 +86,28 @@ File& PageCache::CreateFile(Pages pages,
   return *file;
 }
 
+void PageCache::FillAtBoot() {
+  const std::int64_t pages = mm_.config.page_cache_pages;
+  if (pages == 0) return;
+  std::vector<int> nodes;  // by position: those with memory
+  for (const auto& node : mm_.nodes) {
+    if (!node->zones.empty()) nodes.push_back(node->position);
+  }
+  File& file = CreateFile(Pages{pages});
+  const Gfp gfp = GFP_HIGHUSER_MOVABLE | __GFP_COLD | __GFP_NORETRY | __GFP_NOWARN;
+  for (std::uint32_t page = 0; page < file.pages; ++page) {
+    const std::optional<FrameNo> n = mm_.allocator->Alloc(gfp, 0, nodes[page % nodes.size()]);
+    if (!n) return;
+    FrameRef ref(mm_, *n);
+    PS_CHECK(mm_.page_locks->Trylock(*n));
+    const PageLockGuard lock(*mm_.page_locks, *n, PageLockGuard::Already::kLocked);
+    PS_CHECK(Insert(file, page, *n));
+    mm_.frames.SetStamp(*n, DiskStamp(file, page));
+    mm_.frames[*n].Set(kPageUptodate);
+    mm_.pagevecs->Add(*n);
+  }
+}
+
 void PageCache::StartDaemons() {
   mm_.engine.Spawn({.name = "filedisk", .allowed = mm_.config.device_cpus, .daemon = true},
                    [this] { device_->Run(); });

@@ -82,6 +82,10 @@ class PageCache {
   // disk already; none: stamp 0. Before Run() or from a task; the first file starts the daemons
   // (disk, pdflush).
   File& CreateFile(Pages pages, const std::function<std::uint64_t(std::uint32_t)>& content = {});
+  // From a task, once: a file of MmConfig::page_cache_pages pages, all of them cached, clean and
+  // read once, as booting leaves files behind; all nodes with memory alike, without I/O. Nobody
+  // reads them again. Stops when there is no memory for it.
+  void FillAtBoot();
   // Takes every page out of the cache, dirty ones unwritten, as for a file being deleted. Waits for
   // I/O under way.
   void Truncate(File& file);

@@ -134,6 +134,7 @@ absl::Status Validate(const MachineSpec& spec) {
   check.NodeList("movable_mib", spec.movable_mib, kMaxMib);
   check.NodeList("boot_reserve_pages", spec.boot_reserve_pages, kMaxFrames);
   check.Range<std::int64_t>("slab_reclaimable_pages", spec.slab_reclaimable_pages, 0, kMaxFrames);
+  check.Range<std::int64_t>("page_cache_pages", spec.page_cache_pages, 0, kMaxFrames);
   if (!check.ok()) return check.status();
   CheckDistances(spec, check);
   CheckParts(spec, check);

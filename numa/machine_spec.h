@@ -61,7 +61,7 @@ struct MachineSpec {
   std::vector<std::int64_t> movable_mib;  // ZONE_MOVABLE: none, one for all nodes, or one each
   std::vector<int> distances;             // replaces the matrix; row-major in node order
   std::vector<Hole> holes;                // of the physical address space, in pages
-  int scale = 1;  // memory, swap, boot reserve and slab are divided by it; workloads follow
+  int scale = 1;  // memory, swap, boot reserve, slab and cache are divided by it; workloads follow
   LatencyParams latency;
   SwapSpec swap;
   DiskSpec disk;  // of every device: swap and data
@@ -70,6 +70,8 @@ struct MachineSpec {
   std::vector<std::int64_t> boot_reserve_pages;
   // Pages of dentries, inodes and buffer heads, of all nodes together, that there are after boot.
   std::int64_t slab_reclaimable_pages = 0;
+  // Pages of files, of all nodes together, that are in the page cache after boot: clean, read once.
+  std::int64_t page_cache_pages = 0;
   NuisanceSpec nuisance;
   // Threads engine: kswapd runs on its node's CPUs, where it runs under the virtual engine; false:
   // on a service CPU of its own.

@@ -59,7 +59,7 @@ void Fill(const Json& json, StoredRun& run) {
   const auto main_end = json.at("main_end_ns").get<std::int64_t>();
   const auto emulated = json.at("emulated_ns").get<std::int64_t>();
   run.duration = {Seconds(cpu.at("user").get<std::int64_t>()),
-                  Seconds(cpu.at("system").get<std::int64_t>()),
+                  Seconds(cpu.value("load_system", cpu.at("system").get<std::int64_t>())),
                   Seconds(main_end > 0 ? main_end : emulated)};
   run.vmstat.zones = Zones(json.at("zones"));
   run.vmstat.elapsed_s = run.duration.elapsed;

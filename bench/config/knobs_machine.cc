@@ -168,14 +168,17 @@ void AddMemory(std::vector<Knob>& knobs) {
   knobs.push_back(IntListKnob("machine.movable_mib", kMachine, 0, kMaxMib, PS_FIELD(movable_mib),
                               "MiB of every node, or of each, that become ZONE_MOVABLE"));
   knobs.push_back(DistancesKnob());
-  MachineInt(knobs, "scale", 1, 1 << 20, PS_FIELD(scale),
-             "memory, swap, boot reserve, slab and workload are divided by it; times are not");
+  MachineInt(
+      knobs, "scale", 1, 1 << 20, PS_FIELD(scale),
+      "memory, swap, boot reserve, slab, cache and workload are divided by it; times are not");
   knobs.push_back(IntListKnob("machine.boot_reserve_pages", kMachine, 0, std::int64_t{1} << 32,
                               PS_FIELD(boot_reserve_pages),
                               "pages of every node, or of each, that the kernel takes at boot"));
   MachineInt(knobs, "slab_reclaimable_pages", 0, std::int64_t{1} << 32,
              PS_FIELD(slab_reclaimable_pages),
              "pages of dentries, inodes and buffer heads there are after boot, all nodes together");
+  MachineInt(knobs, "page_cache_pages", 0, std::int64_t{1} << 32, PS_FIELD(page_cache_pages),
+             "pages of files that are cached after boot, clean, all nodes together");
   knobs.push_back(HolesKnob());
 }
 

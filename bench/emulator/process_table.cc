@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/emulator/emulator.h"
+#include "mm/page_cache.h"
 #include "mm/slab.h"
 
 namespace pagestorm::bench {
@@ -46,6 +47,7 @@ void ProcessTable::SpawnInit(std::string comm, std::function<void(Process&)> mai
         [this, comm = std::move(comm), main = std::move(main),
          on_main_exit = std::move(on_main_exit)](Process& init) {
           emulator_.memory().slab->FillAtBoot();
+          emulator_.memory().page_cache->FillAtBoot();
           const Process* child = init.Fork(comm, KernelFootprint{}, main);
           if (child == nullptr) return on_main_exit(MainEnd::kNotStarted);
           RunInit(init, child->number_, on_main_exit);

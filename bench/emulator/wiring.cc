@@ -107,6 +107,7 @@ absl::StatusOr<mm::MmConfig> MmConfigOf(const RunConfig& config, const numa::Top
   mm.costs = CostsOf(config, topology);
   mm.stamps = config.stamps;
   mm.slab_reclaimable_pages = config.machine.slab_reclaimable_pages / config.machine.scale;
+  mm.page_cache_pages = config.machine.page_cache_pages / config.machine.scale;
   mm.swap = numa::SwapPages(config.machine);
   const numa::DiskSpec& disk = config.machine.disk;
   mm.disk.positioning_ns = disk.positioning.n;

@@ -199,6 +199,7 @@ void AddOutcome(const RunRecord& record, Json& json) {
   json["main_end_ns"] = record.outcome.main_end.n;
   json["cpu_ns"] = {{"user", record.outcome.times.user.n},
                     {"system", record.outcome.times.system.n},
+                    {"load_system", record.outcome.times.load_system().n},
                     {"idle", record.outcome.times.idle.n}};
   json["engine_events"] = run.events;
   json["trace_hash"] = fmt::format("{:016x}", run.trace_hash);

@@ -24,6 +24,7 @@ Counters MeasuresOf(const RunRecord& record) {
       {"emulated_ns", record.outcome.run.emulated.n},
       {"user_ns", times.user.n},
       {"system_ns", times.system.n},
+      {"load_system_ns", times.load_system().n},
       {"idle_ns", times.idle.n},
       {"shrinker_cpu_ns", record.peaks.shrinker_cpu_ns},
       {"lru_lock_wait_ns", record.lru_wait_in_reclaim_ns()},

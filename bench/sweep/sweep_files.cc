@@ -64,7 +64,7 @@ std::optional<std::int64_t> Find(const Counters& counters, const std::string& na
 // that took its course: a time does not.
 bool OnlyOfSurvivors(const std::string& measure) {
   return measure == "emulated_ns" || measure == "user_ns" || measure == "system_ns" ||
-         measure == "idle_ns";
+         measure == "load_system_ns" || measure == "idle_ns";
 }
 
 class PointMaker {

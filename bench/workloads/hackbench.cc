@@ -22,6 +22,7 @@ enum Param {
   kHotPages,
   kColdPages,
   kSharedPages,
+  kAreas,
   kPageTables,
   kSlabPages,
   kStackOrder,
@@ -51,7 +52,7 @@ class Hackbench final : public Workload {
  private:
   // One worker's memory and its proof that nothing was lost.
   struct Memory {
-    std::uint32_t first = 0;
+    std::uint32_t first = 0;   // of a thread's own area
     std::int64_t writes = 0;   // of every hot page
     std::int64_t checked = 0;  // rotates over the hot pages
   };
@@ -64,6 +65,14 @@ class Hackbench final : public Workload {
             .slab_pages = static_cast<int>(Value(kSlabPages)),
             .stack_order = static_cast<int>(Value(kStackOrder))};
   }
+  // The areas of a process go round: page 0 lies in the first, page 1 in the second.
+  [[nodiscard]] std::uint32_t PageOf(const Memory& memory, std::int64_t page) const {
+    if (Value(kMode) != 0) return memory.first + static_cast<std::uint32_t>(page);
+    const auto areas = static_cast<std::int64_t>(image_.size());
+    return image_[static_cast<std::size_t>(page % areas)] +
+           static_cast<std::uint32_t>(page / areas);
+  }
+  void MapImage(Process& self);
   bool ForkGroup(Process& self, std::int64_t group);
   bool ForkWorker(Process& self, std::int64_t group, std::int64_t number, bool sender);
   void Worker(Process& self, std::int64_t worker, std::int64_t group, std::int64_t number,
@@ -87,6 +96,8 @@ class Hackbench final : public Workload {
       {"hot_pages", "private pages a task touches with every batch", 6, 1, 10'000},
       {"cold_pages", "private pages a task writes once, after the fork", 6, 0, 10'000},
       {"shared_pages", "pages of the parent a child only reads", 4, 0, 10'000},
+      {"areas", "areas a process has its pages in (stack, data, heap), an anon_vma each", 3, 1,
+       100},
       {"page_tables", "page-table pages of a task", 5, 0, 1000},
       {"slab_pages", "slab pages of a task", 1, 0, 1000},
       {"stack_order", "order of a task's kernel stack", 0, 0, 3},
@@ -109,7 +120,7 @@ class Hackbench final : public Workload {
   std::atomic<std::int64_t> events_{0};
   std::atomic<std::int64_t> messages_read_{0};
   std::atomic<std::int64_t> lost_{0};
-  std::uint32_t image_first_ = 0;
+  std::vector<std::uint32_t> image_;  // first page of each area
   std::int64_t forked_ = 0;
   std::int64_t abnormal_ = 0;
   bool fork_failed_ = false;
@@ -150,11 +161,7 @@ void Hackbench::Main(Process& self) {
   Engine& engine = CurrentEngine();
   ready_queue_ = std::make_unique<WaitQueue>(engine, "hackbench's ready bytes");
   wake_queue_ = std::make_unique<WaitQueue>(engine, "hackbench's wake byte");
-  const std::int64_t image = Value(kHotPages) + Value(kColdPages) + Value(kSharedPages);
-  image_first_ = self.MapAnon(image);
-  for (std::uint32_t page = 0; page < static_cast<std::uint32_t>(image); ++page) {
-    self.Write(image_first_ + page, StampOf(0, page, 0));
-  }
+  MapImage(self);
   const Ns start = Now();
   for (std::int64_t group = 0; group < Value(kGroups) && !fork_failed_; ++group) {
     fork_failed_ = !ForkGroup(self, group);
@@ -181,6 +188,19 @@ void Hackbench::Main(Process& self) {
   elapsed_ = Now() - released;
   finished_ = timed_ && abnormal_ == 0;
   for (auto& channel : channels_) channel->Close();
+}
+
+// What every child inherits.
+void Hackbench::MapImage(Process& self) {
+  const std::int64_t pages = Value(kHotPages) + Value(kColdPages) + Value(kSharedPages);
+  const std::int64_t areas = Value(kMode) == 0 ? std::min(Value(kAreas), pages) : 1;
+  for (std::int64_t area = 0; area < areas; ++area) {
+    image_.push_back(self.MapAnon((pages - area + areas - 1) / areas));
+  }
+  Memory own{.first = image_.front()};
+  for (std::int64_t page = 0; page < pages; ++page) {
+    self.Write(PageOf(own, page), StampOf(0, page, 0));
+  }
 }
 
 bool Hackbench::ForkGroup(Process& self, std::int64_t group) {
@@ -221,16 +241,15 @@ void Hackbench::Worker(Process& self, std::int64_t worker, std::int64_t group, s
   Memory memory;
   const std::int64_t private_pages = Value(kHotPages) + Value(kColdPages);
   if (Value(kMode) == 0) {
-    // The parent's image was the first area mapped; writing breaks copy-on-write.
-    memory.first = image_first_;
+    // The parent's image; writing breaks copy-on-write.
     for (std::int64_t page = 0; page < Value(kSharedPages); ++page) {
-      self.Read(memory.first + static_cast<std::uint32_t>(private_pages + page));
+      self.Read(PageOf(memory, private_pages + page));
     }
   } else {
     memory.first = self.MapAnon(private_pages);  // its stack and arena
   }
   for (std::int64_t page = 0; page < private_pages; ++page) {
-    self.Write(memory.first + static_cast<std::uint32_t>(page), StampOf(worker, page, 0));
+    self.Write(PageOf(memory, page), StampOf(worker, page, 0));
   }
   unready.dismissed = true;
   if (ready_.fetch_add(1) + 1 == workers_) ready_queue_->WakeAll();
@@ -247,14 +266,12 @@ void Hackbench::Worker(Process& self, std::int64_t worker, std::int64_t group, s
 void Hackbench::Touch(Process& self, std::int64_t worker, Memory& memory) {
   const std::int64_t check = memory.checked;
   memory.checked = (check + 1) % Value(kHotPages);
-  if (!self.Holds(memory.first + static_cast<std::uint32_t>(check),
-                  StampOf(worker, check, memory.writes))) {
+  if (!self.Holds(PageOf(memory, check), StampOf(worker, check, memory.writes))) {
     lost_.fetch_add(1);
   }
   ++memory.writes;
   for (std::int64_t page = 0; page < Value(kHotPages); ++page) {
-    self.Write(memory.first + static_cast<std::uint32_t>(page),
-               StampOf(worker, page, memory.writes));
+    self.Write(PageOf(memory, page), StampOf(worker, page, memory.writes));
   }
   events_.fetch_add(1, std::memory_order_relaxed);
 }

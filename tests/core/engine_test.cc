@@ -102,6 +102,29 @@ TEST_CASE("Engine: time passes at least as charged and never runs backwards", "[
   CHECK(machine.engine.Times().system.n >= 4 * 67 * 7'000);
 }
 
+// Mutation tried, red: daemons' time not told apart.
+TEST_CASE("Engine: a load's system time leaves out what daemons took", "[core]") {
+  Machine machine(BothEngines(), Cpus(2));
+  WaitQueue queue(machine.engine, "the daemon's work");
+  std::atomic<bool> done{false};
+  machine.engine.Spawn({.name = "kswapd", .daemon = true}, [&] {
+    Charge({200'000'000});
+    done.store(true);
+    queue.WakeAll();
+    for (;;) SleepForHousekeeping(kSecond);
+  });
+  machine.engine.Spawn({.name = "load"}, [&] {
+    Charge({1'000'000});
+    queue.Wait([&] { return done.load(); });
+  });
+  machine.engine.Run();
+  const Engine::CpuTimes times = machine.engine.Times();
+  CHECK(times.daemon_system.n >= 200'000'000);
+  CHECK(times.load_system().n >= 1'000'000);
+  CHECK(times.load_system().n < 100'000'000);
+  CHECK(times.load_system() + times.daemon_system == times.system);
+}
+
 TEST_CASE("Engine: waiting for what nobody will do is a stall with a wait-for report",
           "[core][engine]") {
   Machine machine(BothEngines(), Cpus(2));

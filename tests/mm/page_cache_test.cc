@@ -1,5 +1,6 @@
 #include "mm/page_cache.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -109,6 +110,53 @@ TEST_CASE("ReadFilePage: the second use activates a page, a repeated one does no
   CHECK(twice_active);
   CHECK_FALSE(twice_referenced);
   CHECK(machine.Event(VmEvent::kPgactivate) == 1);
+  CHECK(machine.Wrong() == "");
+}
+
+// --- what booting leaves behind ---
+
+TEST_CASE("PageCache: what is cached after boot is clean, on every node, and goes without I/O",
+          "[mm][page_cache]") {
+  SwapMachineOptions options;
+  options.nodes = 2;
+  options.page_cache_pages = 101;
+  SwapMachine machine(options);
+  std::array<std::int64_t, 2> cached{}, inactive{};
+  std::int64_t progress = 0, left = 0;
+  machine.Run([&] {
+    MemoryManager& mm = machine.mm;
+    mm.page_cache->FillAtBoot();
+    mm.pagevecs->DrainAll();
+    for (const auto& zone : mm.zones) {
+      const auto node = static_cast<std::size_t>(zone->node_position);
+      cached[node] += mm.vmstat->Exact(zone->ordinal, ZoneStat::kNrFilePages);
+      inactive[node] += mm.vmstat->Exact(zone->ordinal, ZoneStat::kNrInactive);
+    }
+    const auto zones = mm.allocator->ZonelistFor(GFP_KERNEL, 0);
+    progress = mm.reclaimer->TryToFreePages(zones, 0, GFP_KERNEL);
+    left = mm.page_cache->cached_pages();
+  });
+  CHECK(cached == std::array<std::int64_t, 2>{51, 50});
+  CHECK(inactive == cached);
+  CHECK(progress >= 32);
+  CHECK(left <= 101 - 32);
+  CHECK(machine.mm.page_cache->device().counts().requests == 0);
+  CHECK(machine.Event(VmEvent::kPswpout) == 0);
+  CHECK(machine.Wrong() == "");
+}
+
+TEST_CASE("PageCache: filling at boot stops where memory ends", "[mm][page_cache]") {
+  SwapMachineOptions options;
+  options.page_cache_pages = 100'000;
+  SwapMachine machine(options);
+  std::int64_t cached = 0;
+  const RunResult run = machine.Run([&] {
+    machine.mm.page_cache->FillAtBoot();
+    cached = machine.mm.page_cache->cached_pages();
+  });
+  CHECK(run.end == RunEnd::kDone);
+  CHECK(cached > 1000);
+  CHECK(cached < 16 * 1024 / 4);
   CHECK(machine.Wrong() == "");
 }
 

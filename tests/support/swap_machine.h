@@ -36,6 +36,7 @@ struct SwapMachineOptions {
   bool sync_in_cs = false;
   Ns time_limit{600 * kSecond.n};
   std::vector<mm::MemCgroupSpec> cgroups{};
+  std::int64_t page_cache_pages = 0;
 };
 
 class SwapMachine {
@@ -121,6 +122,7 @@ class SwapMachine {
     config.swap = {options.swap};
     config.disk = options.disk;
     config.cgroups = options.cgroups;
+    config.page_cache_pages = options.page_cache_pages;
     config.device_cpus.set(static_cast<std::size_t>(options.cpus));
     return config;
   }
