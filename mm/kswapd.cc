@@ -40,7 +40,7 @@ struct Kswapd::Pass {
 };
 
 Kswapd::Kswapd(MemoryManager& mm, PgData& node)
-    : mm_(mm), node_(node), queue_(mm.engine, "kswapd", node.id.n) {}
+    : mm_(mm), node_(node), queue_(mm.engine, "kswapd", node.id.n), accumulators_(Accumulators()) {}
 
 void Kswapd::Start() {
   CpuMask allowed;
@@ -109,7 +109,7 @@ std::int64_t Kswapd::RunOnce(int order) {
     pass.sc.may_writepage = !mm_.policy.reclaim.laptop_mode;
     pass.temp_priority.assign(node_.zones.size(), kDefPriority);
     mm_.vmstat->Count(VmEvent::kPageoutrun);
-    const std::int64_t scan_state = ScanState();
+    const ScanState before = Look();
     const std::int64_t reclaimed_before = pass.sc.nr_reclaimed;
     const std::int64_t busy = Current().stime;
     DescendPriorities(pass);
@@ -117,9 +117,10 @@ std::int64_t Kswapd::RunOnce(int order) {
       node_.zones[i]->prev_priority.store(pass.temp_priority[i], std::memory_order_relaxed);
     }
     if (pass.all_ok) return reclaimed + pass.sc.nr_reclaimed;
+    const ScanState after = Look();
     if (pass.total_scanned == 0 && pass.sc.nr_reclaimed == reclaimed_before && !pass.slab_shrunk &&
-        ScanState() == scan_state) {
-      SkipIdlePasses({Current().stime - busy}, idle_passes);
+        after.pages_scanned == before.pages_scanned) {
+      SkipIdlePasses({Current().stime - busy}, before, after, idle_passes);
     } else {
       idle_passes = 0;
     }
@@ -127,22 +128,50 @@ std::int64_t Kswapd::RunOnce(int order) {
   }
 }
 
-std::int64_t Kswapd::ScanState() const {
-  std::int64_t sum = 0;
-  for (const Zone* zone : node_.zones) {
-    for (const auto* quota : {&zone->nr_scan_active, &zone->nr_scan_inactive,
-                              &zone->nr_scan_file[0], &zone->nr_scan_file[1]}) {
-      sum += quota->load(std::memory_order_relaxed);
-    }
+std::vector<std::atomic<std::int64_t>*> Kswapd::Accumulators() const {
+  std::vector<std::atomic<std::int64_t>*> all;
+  for (Zone* zone : node_.zones) {
+    all.insert(all.end(), {&zone->nr_scan_active, &zone->nr_scan_inactive, &zone->nr_scan_file[0],
+                           &zone->nr_scan_file[1]});
   }
-  return sum;
+  return all;
 }
 
-// The next pass would do the same, and so on until another CPU has changed something (ADR 0012).
-void Kswapd::SkipIdlePasses(Ns cost, std::int64_t& passes) {
-  const std::int64_t most = kIdleNs / std::max<std::int64_t>(1, cost.n);
-  passes = std::clamp<std::int64_t>(2 * passes, 1, std::max<std::int64_t>(1, most));
+Kswapd::ScanState Kswapd::Look() const {
+  ScanState state;
+  for (const Zone* zone : node_.zones) {
+    state.pages_scanned += zone->pages_scanned.load(std::memory_order_relaxed);
+  }
+  for (const auto* quota : accumulators_) {
+    state.gathered.push_back(quota->load(std::memory_order_relaxed));
+  }
+  return state;
+}
+
+// The next pass would do the same, and so on until a quota is full or another CPU has changed
+// something (ADR 0012).
+void Kswapd::SkipIdlePasses(Ns cost, const ScanState& before, const ScanState& after,
+                            std::int64_t& passes) {
+  std::int64_t most = std::max<std::int64_t>(1, kIdleNs / std::max<std::int64_t>(1, cost.n));
+  bool gathering = false;
+  for (std::size_t i = 0; i < after.gathered.size(); ++i) {
+    const std::int64_t step = after.gathered[i] - before.gathered[i];
+    // What somebody else has taken, or is about to be full: the next pass is another one.
+    if (step < 0) most = 0;
+    if (step <= 0) continue;
+    most = std::min(most, (kSwapClusterMax - 1 - after.gathered[i]) / step);
+    gathering = true;
+  }
+  if (most <= 0) {
+    passes = 0;
+    return;
+  }
+  passes = gathering ? most : std::clamp<std::int64_t>(2 * passes, 1, most);
   mm_.vmstat->Count(VmEvent::kPageoutrun, passes);
+  for (std::size_t i = 0; i < after.gathered.size(); ++i) {
+    const std::int64_t step = after.gathered[i] - before.gathered[i];
+    if (step > 0) accumulators_[i]->fetch_add(step * passes, std::memory_order_relaxed);
+  }
   Charge(cost * passes);
 }
 

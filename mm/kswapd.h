@@ -2,10 +2,11 @@
 // watermark. Source: spec throttle-2.6.26 2.21, 1.9.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "core/wait_queue.h"
 #include "mm/memory_manager.h"
 #include "mm/reclaim.h"
@@ -44,15 +45,23 @@ class Kswapd {
   void BalanceZone(int position, int end, int priority, Pass& pass);
   // Priorities 12..0; pass.all_ok tells whether all zones were fine at the end.
   void DescendPriorities(Pass& pass);
-  // What a pass that does something changes: the zones' scan accumulators.
-  [[nodiscard]] std::int64_t ScanState() const;
-  // Charges and counts passes that would change nothing, twice as many as last time: `passes`.
-  // `cost`: of one.
-  void SkipIdlePasses(Ns cost, std::int64_t& passes);
+  // What a pass that does something changes, zones together: pages taken from lists, and what each
+  // scan accumulator has gathered.
+  struct ScanState {
+    std::int64_t pages_scanned = 0;
+    absl::InlinedVector<std::int64_t, 16> gathered{};
+  };
+  [[nodiscard]] ScanState Look() const;
+  [[nodiscard]] std::vector<std::atomic<std::int64_t>*> Accumulators() const;
+  // Charges and counts passes that would change nothing, twice as many as last time: `passes`; or
+  // only gather as the last one did, as many as fill no accumulator. `cost`: of one.
+  void SkipIdlePasses(Ns cost, const ScanState& before, const ScanState& after,
+                      std::int64_t& passes);
 
   MemoryManager& mm_;
   PgData& node_;
   WaitQueue queue_;
+  const std::vector<std::atomic<std::int64_t>*> accumulators_;  // four for each zone of the node
   std::atomic<int> max_order_{0};
   std::atomic<std::uint64_t> wakes_{0};
   std::atomic<bool> sleeping_{false};
