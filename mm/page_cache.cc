@@ -9,6 +9,7 @@
 #include "mm/disk.h"
 #include "mm/flusher.h"
 #include "mm/frame_ref.h"
+#include "mm/page_alloc.h"
 #include "mm/page_lock.h"
 #include "mm/pagevec.h"
 #include "mm/throttle.h"
