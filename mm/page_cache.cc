@@ -1,5 +1,6 @@
 #include "mm/page_cache.h"
 
+#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -88,7 +89,7 @@ File& PageCache::CreateFile(Pages pages,
 }
 
 void PageCache::FillAtBoot() {
-  const std::int64_t pages = mm_.config.page_cache_pages;
+  const std::int64_t pages = std::min(mm_.config.page_cache_pages, mm_.vm_total_pages());
   if (pages == 0) return;
   std::vector<int> nodes;  // by position: those with memory
   for (const auto& node : mm_.nodes) {
